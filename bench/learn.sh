@@ -5,13 +5,13 @@
 # usage: bench/learn.sh [SCENARIO...]    scenarios: full few single few-single (default: all)
 #   full        500 images a class, then two classes at a time     single      the same, one class at a time
 #   few         20 images a class, then two classes at a time      few-single  the same, one class at a time
-# THREADS (default: all cores) and METHODS (default: "cwd finetune joint") are read from the environment. Needs
-# `script/build release recollect make_images` and Debian's dataset-fashion-mnist.
+# THREADS (default: all cores) and METHODS (default: "chosen cwd finetune joint"; chosen: by learn itself) are read from the
+# environment. Needs `script/build release recollect make_images` and Debian's dataset-fashion-mnist.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 recollect=$PWD/build/release/bin/recollect make_images=$PWD/build/release/bin/make_images
 data=/usr/share/datasets/fashion-mnist
-threads=${THREADS:-0} methods=${METHODS:-cwd finetune joint}
+threads=${THREADS:-0} methods=${METHODS:-chosen cwd finetune joint}
 [ -x "$make_images" ] || { echo "learn.sh: no $make_images; run script/build release recollect make_images first" >&2; exit 1; }
 [ -d "$data" ] || { echo "learn.sh: no $data; install dataset-fashion-mnist" >&2; exit 1; }
 work=$(mktemp -d)
@@ -57,10 +57,11 @@ for scenario in "${@:-full few single few-single}"; do
                 echo "$name: joint, all ten classes at once: $(accuracy $size-joint.safetensors) %$took"
                 continue
             fi
-            model=$size-first.safetensors line=
+            model=$size-first.safetensors line= how=(--method "$method")
+            [ "$method" != chosen ] || how=()
             for part in $parts; do
                 next=$name-$method-$part.safetensors
-                seconds=$(learn "$model" $size-$part --out "$next" --method "$method")
+                seconds=$(learn "$model" $size-$part --out "$next" "${how[@]}")
                 model=$next line+=" $(accuracy "$next") % in $seconds;"
             done
             echo "$name: $method:$line"

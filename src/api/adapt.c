@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cil/head_fit.h"
+#include "cil/minimise.h"
+#include "cil/moved.h"
 #include "cil/scorer.h"
 #include "forecast/allowance.h"
 #include "forecast/forecast.h"
@@ -36,6 +38,12 @@ rc_status rc_adapt_read(const char *text, rc_adapt *adapt)
 static bool is_foreign(const rc_learner *l)
 {
     return l->student.head.bias != NULL && l->class_mean == NULL;
+}
+
+/* Are there statistics that tell the features of every class that it knows? */
+static bool tells_all(const rc_learner *l)
+{
+    return l->class_mean != NULL && l->statistics_of_images && l->statistics_classes == l->student.head.classes;
 }
 
 /* What the caller has set that matters to a training alone; NULL: nothing. */
@@ -97,16 +105,33 @@ static rc_adapt choose_for_foreign(const rc_adapt_facts *facts, char *why, size_
     return RC_ADAPT_TOP;
 }
 
+/* For a net that was trained here. */
+static rc_adapt choose_for_own(const rc_adapt_facts *facts, char *why, size_t bytes)
+{
+    int known = facts->model->learner.student.head.classes;
+    if (!tells_all(&facts->model->learner) || facts->n_new > known)
+        return RC_ADAPT_ALL;
+    snprintf(
+        why, bytes,
+        "chosen: the head alone, with rows for all %d classes from the statistics of the %d known ones and the new "
+        "images, because that tells as many images right as a net that dreams and trains, or more, in seconds; the "
+        "setting 'adapt' takes another way",
+        known + facts->n_new, known);
+    return RC_ADAPT_HEAD;
+}
+
 rc_status rc_adapt_choose(const rc_adapt_facts *facts, rc_adapt *adapt, char *why, size_t bytes)
 {
     const rc_learn_settings *settings = facts->settings;
     const rc_learner *l = &facts->model->learner;
     const char *set = set_for_training(settings);
-    bool foreign = l->backend != NULL && is_foreign(l);
+    bool first = l->backend == NULL, foreign = !first && is_foreign(l);
     *adapt = settings->adapt;
     why[0] = '\0';
     if (*adapt == RC_ADAPT_CHOSEN && foreign && set == NULL) {
         *adapt = choose_for_foreign(facts, why, bytes);
+    } else if (*adapt == RC_ADAPT_CHOSEN && !first && set == NULL) {
+        *adapt = choose_for_own(facts, why, bytes);
     } else if (*adapt == RC_ADAPT_CHOSEN) {
         *adapt = RC_ADAPT_ALL;
         if (foreign)
@@ -120,23 +145,26 @@ rc_status rc_adapt_choose(const rc_adapt_facts *facts, rc_adapt *adapt, char *wh
 
 /* ---- a lesson of the head ---------------------------------------------------------------------------------------- */
 
-/* Of a class whose mean is known there are at most PER_CLASS stand-ins, and of all classes together about STAND_INS. */
-enum { PER_CLASS = 8, STAND_INS = 2048 };
+/* Of a class whose mean is known there are at most PER_CLASS stand-ins, and of all classes together about STAND_INS.
+ * Where all rows are fitted anew, there are as many drawn features instead. */
+enum { PER_CLASS = 8, STAND_INS = 2048, DRAWN_PER_CLASS = 256, DRAWN = 32768 };
 
 typedef struct work {
     const rc_head_lesson *lesson;
     rc_learner *learner;
     int known, d;
+    bool anew;       /* all rows are fitted, because the model has the statistics of all its classes */
+    int rows, width; /* that are fitted; numbers of each: features, and a constant where all are fitted */
     int remembered, per_class, examples; /* classes with a mean; stand-ins of each; images and all stand-ins */
-    double *feature, *centre;            /* (examples, d), (d); taken from the centre as soon as that is known */
+    double *feature, *centre;            /* (examples, width), (d); taken from the centre as soon as that is known */
     double *old_sum, *old_best, *weight; /* (examples): of the old logits; and what each counts */
-    int32_t *label;                      /* (examples): from 0 on; -1: known before */
+    int32_t *label;                      /* (examples): row, from 0 on; -1: known before, and has none here */
     double *remembered_mean;             /* (remembered, d) */
     double *mean;                        /* (n_new, d): of the new classes, from the centre */
     int *images;                         /* (n_new + 1): of each new class; and of known ones */
     float *old_row, *old_bias;           /* (known, d), (known): of the head */
-    double base;
-    double *row; /* (n_new, d) */
+    double base, constant;
+    double *row; /* (rows, width) */
     rc_head_fitted fitted;
 } work;
 
@@ -149,18 +177,35 @@ static rc_status stopped(const char *what)
 static size_t work_bytes(const work *w)
 {
     size_t examples = (size_t)w->examples, d = (size_t)w->d, n_new = (size_t)w->lesson->n_new;
-    size_t numbers = examples * (d + 3) + (2 * n_new + 1 + (size_t)w->remembered) * d;
-    return numbers * sizeof(double) + (size_t)w->known * (d + 1) * sizeof(float) +
-           rc_head_fit_bytes(w->examples, w->d, w->lesson->n_new);
+    size_t rows = (size_t)w->rows, width = (size_t)w->width, known = (size_t)w->known;
+    size_t numbers = examples * (width + 3) + (n_new + 1 + (size_t)w->remembered) * d + rows * width;
+    size_t drawn = w->anew ? known * (size_t)w->per_class * (d * sizeof(float) + sizeof(int32_t)) +
+                                 (2 * known + 2 * d) * d * sizeof(double)
+                           : 0;
+    return numbers * sizeof(double) + known * (d + 1) * sizeof(float) + drawn +
+           rc_head_fit_bytes(w->examples, w->width, w->rows);
+}
+
+/* The number of the new class that an image shows, from 0 on; -1: one that was known before. */
+static int new_class(const work *w, int image)
+{
+    int label = w->lesson->labels[image] - w->known;
+    return label < 0 ? -1 : label;
+}
+
+static double *feature_of(const work *w, int example)
+{
+    return w->feature + (size_t)example * (size_t)w->width;
 }
 
 static rc_status take_room(work *w)
 {
     const rc_learner *l = w->learner;
     size_t examples = (size_t)w->examples, d = (size_t)w->d, n_new = (size_t)w->lesson->n_new, known = (size_t)w->known;
+    size_t width = (size_t)w->width;
     rc_memory_claim claim = {.what = "learning", .settings = &l->settings, .image = &l->augment, .batch = 1};
     RC_TRY(rc_memory_check(&claim, work_bytes(w)));
-    w->feature = rc_alloc_zeroed(NULL, examples, d * sizeof *w->feature);
+    w->feature = rc_alloc_zeroed(NULL, examples, width * sizeof *w->feature);
     w->centre = rc_alloc_zeroed(NULL, d, sizeof *w->centre);
     w->old_sum = rc_alloc_zeroed(NULL, examples, sizeof *w->old_sum);
     w->old_best = rc_alloc_zeroed(NULL, examples, sizeof *w->old_best);
@@ -170,13 +215,13 @@ static rc_status take_room(work *w)
     w->images = rc_alloc_zeroed(NULL, n_new + 1, sizeof *w->images);
     w->old_row = rc_alloc_zeroed(NULL, known, d * sizeof *w->old_row);
     w->old_bias = rc_alloc_zeroed(NULL, known, sizeof *w->old_bias);
-    w->row = rc_alloc_zeroed(NULL, n_new, d * sizeof *w->row);
+    w->row = rc_alloc_zeroed(NULL, (size_t)w->rows, width * sizeof *w->row);
     bool all = w->feature != NULL && w->centre != NULL && w->old_sum != NULL && w->old_best != NULL &&
                w->weight != NULL && w->label != NULL && w->mean != NULL && w->images != NULL && w->old_row != NULL &&
                w->old_bias != NULL && w->row != NULL;
     for (int i = 0; all && i < w->lesson->count; i++) {
-        int label = w->lesson->labels[i] - w->known;
-        w->label[i] = label < 0 ? -1 : label;
+        int label = new_class(w, i);
+        w->label[i] = w->anew ? w->lesson->labels[i] : label;
         w->weight[i] = 1.0 / w->lesson->count;
         w->images[label < 0 ? w->lesson->n_new : label]++;
     }
@@ -211,7 +256,7 @@ static void keep_answers(work *w, int image, const float *logit, const float *fe
     w->old_best[image] = (double)best;
     w->old_sum[image] = (double)best + log(sum);
     for (int j = 0; j < w->d; j++)
-        w->feature[(size_t)image * (size_t)w->d + (size_t)j] = (double)feature[j];
+        feature_of(w, image)[j] = (double)feature[j];
 }
 
 /* Asks the net once for each image. */
@@ -285,13 +330,13 @@ static rc_status find_centre(work *w)
     for (int j = 0; j < w->d; j++) {
         double sum = 0;
         for (int i = 0; i < w->lesson->count; i++)
-            sum += w->feature[(size_t)i * (size_t)w->d + (size_t)j];
+            sum += feature_of(w, i)[j];
         if (!isfinite(w->centre[j]))
             w->centre[j] = sum / w->lesson->count;
     }
     for (int i = 0; i < w->lesson->count; i++)
         for (int j = 0; j < w->d; j++)
-            w->feature[(size_t)i * (size_t)w->d + (size_t)j] -= w->centre[j];
+            feature_of(w, i)[j] -= w->centre[j];
     return RC_OK;
 }
 
@@ -334,6 +379,8 @@ static rc_status remember(work *w)
     const rc_learner *l = w->learner;
     size_t d = (size_t)w->d, rows = (size_t)(l->class_mean != NULL ? l->statistics_classes : l->taught);
     w->examples = w->lesson->count;
+    w->rows = w->lesson->n_new;
+    w->width = w->d;
     if (rows == 0)
         return RC_OK;
     float *mean = rc_alloc_zeroed(NULL, rows, d * sizeof *mean);
@@ -351,9 +398,13 @@ static rc_status remember(work *w)
         w->remembered++;
     }
     rc_free(NULL, mean);
-    int most = w->remembered > 0 ? STAND_INS / w->remembered : 0;
-    w->per_class = most > PER_CLASS ? PER_CLASS : most > 1 ? most : 1;
+    w->anew = tells_all(l);
+    int most = w->anew ? DRAWN_PER_CLASS : PER_CLASS, all = w->anew ? DRAWN : STAND_INS;
+    int share = w->remembered > 0 ? all / w->remembered : 0;
+    w->per_class = share > most ? most : share > 1 ? share : 1;
     w->examples += w->remembered * w->per_class;
+    w->rows += w->anew ? w->known : 0;
+    w->width += w->anew;
     return status;
 }
 
@@ -361,9 +412,11 @@ static rc_status remember(work *w)
 static void find_means(work *w)
 {
     size_t d = (size_t)w->d;
-    for (int i = 0; i < w->lesson->count; i++)
-        for (size_t j = 0; j < d && w->label[i] >= 0; j++)
-            w->mean[(size_t)w->label[i] * d + j] += w->feature[(size_t)i * d + j] / w->images[w->label[i]];
+    for (int i = 0; i < w->lesson->count; i++) {
+        int class = new_class(w, i);
+        for (size_t j = 0; j < d && class >= 0; j++)
+            w->mean[(size_t) class * d + j] += feature_of(w, i)[j] / w->images[class];
+    }
 }
 
 /* A stand-in, not taken from the centre: the mean of its class, and to it what an image of a new class has more than
@@ -371,7 +424,7 @@ static void find_means(work *w)
 static void place(const work *w, const double *mean, int image, double factor, double *feature)
 {
     size_t d = (size_t)w->d;
-    const double *own = w->mean + (size_t)w->label[image] * d, *at = w->feature + (size_t)image * d;
+    const double *own = w->mean + (size_t)w->label[image] * d, *at = feature_of(w, image);
     for (size_t j = 0; j < d; j++)
         feature[j] = mean[j] + factor * (at[j] - own[j]);
 }
@@ -379,7 +432,7 @@ static void place(const work *w, const double *mean, int image, double factor, d
 /* The old logits of a stand-in; then its features are taken from the centre. */
 static void ask_old_rows(work *w, int example)
 {
-    double *feature = w->feature + (size_t)example * (size_t)w->d, best = old_logit(w, 0, feature), sum = 1;
+    double *feature = feature_of(w, example), best = old_logit(w, 0, feature), sum = 1;
     for (size_t k = 1; k < (size_t)w->known; k++) {
         double logit = old_logit(w, k, feature);
         sum = logit > best ? sum * exp(best - logit) + 1 : sum + exp(logit - best);
@@ -403,26 +456,81 @@ static void make_stand_ins(work *w)
         do
             image = (int)rc_rng_below(rng, drawn++, (uint32_t)w->lesson->count);
         while (w->label[image] < 0);
-        place(w, w->remembered_mean + (size_t) class * (size_t)w->d, image, factor,
-              w->feature + (size_t)i * (size_t)w->d);
+        place(w, w->remembered_mean + (size_t) class * (size_t)w->d, image, factor, feature_of(w, i));
         ask_old_rows(w, i);
         w->label[i] = -1;
         w->weight[i] = 1.0 / ((double)w->lesson->n_new * w->per_class);
     }
 }
 
+/* What old rows say, of which nothing changes, and of whom. */
+static rc_status hold_old_rows(work *w)
+{
+    RC_TRY(read_old_rows(w));
+    make_stand_ins(w);
+    find_base(w);
+    return RC_OK;
+}
+
+/* ---- all rows anew ----------------------------------------------------------------------------------------------- */
+
+/* Features of the known classes, drawn from their statistics: nobody has moved the net, so these hold. */
+static rc_status draw_known(work *w)
+{
+    size_t d = (size_t)w->d, count = (size_t)w->known * (size_t)w->per_class;
+    rc_rng rng = {w->learner->settings.seed, RC_STREAM_STAND_INS};
+    rc_moved statistics;
+    RC_TRY(rc_moved_read(w->learner, &statistics));
+    float *drawn = rc_alloc_zeroed(NULL, count, d * sizeof *drawn);
+    rc_status status = drawn != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        rc_moved_draw(&statistics, rng, 0, w->per_class, drawn, w->label + w->lesson->count);
+    for (size_t i = 0; status == RC_OK && i < count; i++)
+        for (size_t j = 0; j < d; j++)
+            feature_of(w, w->lesson->count + (int)i)[j] = (double)drawn[i * d + j] - w->centre[j];
+    rc_free(NULL, drawn);
+    rc_moved_destroy(&statistics);
+    return status;
+}
+
+/* Each class counts the same, and no class is without a row. The constant, which becomes the bias, is as long as a
+ * usual feature. */
+static rc_status weigh_classes(work *w)
+{
+    int *count = rc_alloc_zeroed(NULL, (size_t)w->rows, sizeof *count);
+    double square = 0;
+    if (count == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < w->examples; i++) {
+        count[w->label[i]]++;
+        square += rc_dot(feature_of(w, i), feature_of(w, i), (size_t)w->d) / w->examples;
+    }
+    w->constant = square > 0 ? sqrt(square) : 1;
+    for (int i = 0; i < w->examples; i++) {
+        w->weight[i] = 1.0 / ((double)w->rows * count[w->label[i]]);
+        w->old_sum[i] = -(double)INFINITY;
+        feature_of(w, i)[w->d] = w->constant;
+    }
+    rc_free(NULL, count);
+    return RC_OK;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
 static rc_status fit_rows(work *w)
 {
     rc_head_examples examples = {.images = w->examples,
-                                 .d = w->d,
-                                 .classes = w->lesson->n_new,
+                                 .d = w->width,
+                                 .classes = w->rows,
                                  .feature = w->feature,
                                  .label = w->label,
                                  .old_sum = w->old_sum,
                                  .old_best = w->old_best,
                                  .weight = w->weight};
-    const rc_head_rule rule = rc_head_usual_rule();
+    rc_head_rule rule = rc_head_usual_rule();
     rc_pool *pool;
+    if (w->anew)
+        rule.margin = (double)INFINITY; /* old classes are among the examples */
     RC_TRY(rc_pool_create(w->lesson->threads, &pool));
     examples.pool = pool;
     rc_status status = rc_head_fit(&examples, &rule, w->row, &w->fitted);
@@ -437,28 +545,28 @@ static rc_status fit_rows(work *w)
     return status;
 }
 
-/* New rows behind the old ones, which are copied as they are. */
+/* All rows, or the new ones behind the old ones, which are copied as they are. */
 static rc_status write_rows(work *w)
 {
     rc_head *head = &w->learner->student.head;
     rc_backend *be = head->backend;
-    size_t d = (size_t)w->d, n_new = (size_t)w->lesson->n_new, known = (size_t)w->known;
-    float *row = rc_alloc_zeroed(NULL, n_new, (d + 1) * sizeof *row);
-    float *bias = row != NULL ? row + n_new * d : NULL;
+    size_t d = (size_t)w->d, width = (size_t)w->width, rows = (size_t)w->rows, first = w->anew ? 0 : (size_t)w->known;
+    float *row = rc_alloc_zeroed(NULL, rows, (d + 1) * sizeof *row);
+    float *bias = row != NULL ? row + rows * d : NULL;
     rc_status status = row != NULL ? rc_head_grow(head, w->lesson->n_new, (rc_rng){0, 0}) : RC_OUT_OF_MEMORY;
     if (status == RC_OK)
         status = rc_head_add_bias(head);
-    for (size_t k = 0; status == RC_OK && k < n_new; k++) {
-        double at_zero = w->base + w->fitted.shift;
+    for (size_t k = 0; status == RC_OK && k < rows; k++) {
+        double at_zero = w->anew ? w->row[k * width + d] * w->constant : w->base + w->fitted.shift;
         for (size_t j = 0; j < d; j++) {
-            row[k * d + j] = (float)w->row[k * d + j];
+            row[k * d + j] = (float)w->row[k * width + j];
             at_zero -= (double)row[k * d + j] * w->centre[j];
         }
         bias[k] = (float)at_zero;
     }
     if (status == RC_OK) {
-        be->write_real(be, rc_real_at(be, head->weight, known * d), row, n_new * d);
-        be->write_real(be, rc_real_at(be, head->bias, known), bias, n_new);
+        be->write_real(be, rc_real_at(be, head->weight, first * d), row, rows * d);
+        be->write_real(be, rc_real_at(be, head->bias, first), bias, rows);
         status = be->sync(be);
     }
     rc_free(NULL, row);
@@ -472,9 +580,10 @@ static void gather(const work *w, double *scatter)
 {
     size_t d = (size_t)w->d;
     for (int i = 0; i < w->lesson->count; i++) {
-        if (w->label[i] < 0)
+        int class = new_class(w, i);
+        if (class < 0)
             continue;
-        const double *feature = w->feature + (size_t)i * d, *own = w->mean + (size_t)w->label[i] * d;
+        const double *feature = feature_of(w, i), *own = w->mean + (size_t) class * d;
         for (size_t a = 0; a < d; a++)
             for (size_t b = 0; b < d; b++)
                 scatter[a * d + b] += (feature[a] - own[a]) * (feature[b] - own[b]);
@@ -551,10 +660,10 @@ static rc_status learn_rows(work *w)
     w->lesson->wall[RC_STAGE_ESTIMATION] = rc_now() - began;
     began = rc_now();
     RC_TRY(find_centre(w));
-    RC_TRY(read_old_rows(w));
     find_means(w);
-    make_stand_ins(w);
-    find_base(w);
+    RC_TRY(w->anew ? draw_known(w) : hold_old_rows(w));
+    if (w->anew)
+        RC_TRY(weigh_classes(w));
     RC_TRY(fit_rows(w));
     w->lesson->wall[RC_STAGE_TRAINING] = rc_now() - began;
     RC_TRY(write_rows(w));

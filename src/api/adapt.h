@@ -2,12 +2,16 @@
  *
  * All: the net and the head learn, by the method. What models that were made here do, and what makes a first model.
  * Top: the same, but of the net only the last stage learns, or as many as the setting trained_stages says.
- * Head: the net stays as it is, and so does every bit of the head's old rows. The features of the new images are
- *   computed once, and only the rows of new classes are learnt (cil/head_fit.h), in seconds. Images of classes that the
- *   model knows (merge) hold the new rows down, and so do stand-ins of classes whose means the model has: from its
- *   class statistics, or from lessons of the head before this one. Neither method nor epochs matter.
+ * Head: the net stays as it is. The features of the new images are computed once, and rows of the head are fitted
+ *   (cil/head_fit.h), in seconds. Neither method nor epochs matter.
+ *   - Where the model has statistics of images of all its classes, all rows are fitted anew: features of the known
+ *     classes are drawn from these. The statistics stay true, since the net does, and get the new classes.
+ *   - Else every bit of the old rows stays, and only the rows of new classes are learnt. Images of classes that the
+ *     model knows (merge) hold the new rows down, and so do stand-ins of classes whose means the model has: from its
+ *     class statistics, or from lessons of the head before this one.
  *
- * Chosen, where nobody has said: all for a net that was trained here, and for one that came from elsewhere it depends.
+ * Chosen, where nobody has said, for a net that was trained here: head, if it has these statistics and no more classes
+ * come than it knows; else all. (docs/learn.md has what was measured.) For a net that came from elsewhere it depends.
  * (Such a net has a head with a bias, and no class statistics, as no net has that was trained here.)
  * - It tells many classes apart: head. Its features serve for others, too, and were learnt from far more images than a
  *   lesson has; a lesson that moves them loses more of what it knows than it gains, and takes hours, not seconds.

@@ -23,7 +23,7 @@ typedef struct rc_head_examples {
     int images, d, classes; /* classes: new ones */
     const double *feature;  /* (images, d): from the centre */
     const int32_t *label;   /* (images): number of the new class, from 0 on; negative: an old class */
-    const double *old_sum;  /* (images): log-sum-exp of the old logits, minus base */
+    const double *old_sum;  /* (images): log-sum-exp of the old logits, minus base; -INFINITY: there is no old class */
     const double *old_best; /* (images): the largest old logit, minus base */
     const double *weight;   /* (images): of each cross entropy in the sum; NULL: the mean of all */
     rc_pool *pool;          /* NULL: this thread alone */

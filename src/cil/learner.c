@@ -23,6 +23,7 @@ static void drop_statistics(rc_learner *l)
     l->backend->release(l->backend, l->class_variance);
     l->class_mean = l->covariance = l->class_variance = NULL;
     l->statistics_classes = 0;
+    l->statistics_of_images = false;
 }
 
 static void drop_taught(rc_learner *l)
@@ -118,6 +119,7 @@ rc_status rc_learner_clone(rc_learner *copy, const rc_learner *l)
     copy->net = l->net;
     copy->augment = l->augment;
     copy->statistics_classes = l->statistics_classes;
+    copy->statistics_of_images = l->statistics_of_images;
     copy->taught = l->taught;
     copy->given = l->given;
     rc_status status = clone(copy, l);
@@ -421,8 +423,10 @@ rc_status rc_learner_begin_dreams(rc_learner *l)
  * model. After any task that has changed the net, so do the means of what the head alone was taught. */
 static void drop_stale_statistics(rc_learner *l)
 {
-    if (l->learnt)
+    if (l->learnt) {
         drop_taught(l);
+        l->statistics_of_images = l->n_old == 0;
+    }
     if (l->statistics_classes != l->student.head.classes)
         drop_statistics(l);
 }
@@ -485,4 +489,17 @@ void rc_learner_show(const rc_learner *l, const double *pixels, uint8_t *out)
         double value = 255 * (pixels[i] * (double)image->std[c] + (double)image->mean[c]);
         out[i] = (uint8_t)(value >= 255 ? 255 : value > 0 ? value + 0.5 : 0);
     }
+}
+
+rc_augment rc_estimation_augment(const rc_learner *l)
+{
+    rc_augment augment = l->data.augment;
+    augment.stream = RC_STREAM_ESTIMATION;
+    augment.zoom = 0;
+    augment.colour = 0;
+    if (l->settings.plain_statistics) {
+        augment.pad = 0;
+        augment.flip = false;
+    }
+    return augment;
 }

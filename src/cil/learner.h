@@ -23,6 +23,7 @@ typedef struct rc_learner {
         *class_variance; /* (statistics_classes, d) real: of every class, and then both have no more digits than 16 bits
                            * hold; NULL: classes have the shared covariance alone */
     int statistics_classes;
+    bool statistics_of_images; /* of every class, by the net as it is: nothing was estimated from dreams or moved */
     void *taught_mean; /* (taught, d) real: of the head's last classes, which lessons of the head alone have taught to a
                         * model without class statistics (api/adapt.h); NULL: none */
     int taught;
@@ -108,6 +109,10 @@ rc_status rc_learner_replay(rc_learner *learner, uint32_t stream, rc_replay **re
 
 /* A normalised image (h, w, c), as nets see it, back to bytes. */
 void rc_learner_show(const rc_learner *learner, const double *pixels, uint8_t *out);
+
+/* How images of the task are seen where class statistics are taken of them: neither zoomed nor coloured, as images are
+ * that are met later; with plain_statistics neither cropped nor mirrored, too. */
+rc_augment rc_estimation_augment(const rc_learner *learner);
 
 /* Sends the order of an epoch. */
 void rc_learner_send_order(rc_learner *learner, int epoch);

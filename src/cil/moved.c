@@ -76,15 +76,11 @@ static void drop_passes(pairs *p)
     p->backend->release(p->backend, p->memory);
 }
 
-/* Images as estimation sees them: cropped and flipped, neither zoomed nor coloured. */
 static void draw_images(pairs *p)
 {
     rc_backend *be = p->backend;
     const rc_resident_data *data = &p->learner->data;
-    rc_augment augment = data->augment;
-    augment.stream = RC_STREAM_ESTIMATION;
-    augment.zoom = 0;
-    augment.colour = 0;
+    const rc_augment augment = rc_estimation_augment(p->learner);
     be->augment(be, &augment, data->images, data->order, p->input.n, p->step, &p->input);
     be->gather_labels(be, data->labels, data->order, p->input.n, p->step, p->labels);
 }
@@ -139,6 +135,13 @@ static rc_status allocate(rc_moved *m, int d, int classes, bool variances)
     m->lower = m->covariance + square;
     m->variance = variances ? m->lower + square : NULL;
     return RC_OK;
+}
+
+static rc_status factorise(rc_moved *m)
+{
+    double ridge;
+    memcpy(m->lower, m->covariance, (size_t)m->d * (size_t)m->d * sizeof *m->lower);
+    return rc_factorise(m->d, m->lower, &ridge);
 }
 
 /* Means of the classes that the images show; every other class keeps its mean. The images' features become what they
@@ -254,7 +257,6 @@ bool rc_moved_possible(const rc_learner *l)
 rc_status rc_moved_create(rc_learner *l, bool dreams, rc_moved *m)
 {
     pairs p = {.learner = l, .backend = l->backend};
-    double ridge;
     RC_TRY(allocate(m, l->student.head.d, l->student.head.classes, l->settings.plus_variances));
     rc_status status = take_pairs(&p, dreams);
     drop_passes(&p);
@@ -262,12 +264,27 @@ rc_status rc_moved_create(rc_learner *l, bool dreams, rc_moved *m)
         status = move(&p, m);
     if (status == RC_OK)
         status = join(&p, m);
-    if (status == RC_OK) {
-        memcpy(m->lower, m->covariance, (size_t)m->d * (size_t)m->d * sizeof *m->lower);
-        status = rc_factorise(m->d, m->lower, &ridge);
-    }
+    if (status == RC_OK)
+        status = factorise(m);
     rc_free(NULL, p.old);
     rc_free(NULL, p.label);
+    if (status != RC_OK)
+        rc_moved_destroy(m);
+    return status;
+}
+
+rc_status rc_moved_read(const rc_learner *l, rc_moved *m)
+{
+    rc_backend *be = l->backend;
+    size_t d = (size_t)l->student.head.d, count = (size_t)l->statistics_classes * d;
+    RC_TRY(allocate(m, l->student.head.d, l->statistics_classes, l->class_variance != NULL));
+    be->read_real64(be, m->mean, l->class_mean, count);
+    be->read_real64(be, m->covariance, l->covariance, d * d);
+    if (m->variance != NULL)
+        be->read_real64(be, m->variance, l->class_variance, count);
+    rc_status status = be->sync(be);
+    if (status == RC_OK)
+        status = factorise(m);
     if (status != RC_OK)
         rc_moved_destroy(m);
     return status;

@@ -25,6 +25,8 @@ typedef struct rc_moved {
 bool rc_moved_possible(const rc_learner *learner);
 /* dreams: the map is fitted on as many dreams as images, too. On failure nothing is held. */
 rc_status rc_moved_create(rc_learner *learner, bool dreams, rc_moved *moved);
+/* As the learner stores them, of a net that stays as it is. Every class has some. On failure nothing is held. */
+rc_status rc_moved_read(const rc_learner *learner, rc_moved *moved);
 /* They become what the learner stores. */
 rc_status rc_moved_keep(const rc_moved *moved, rc_learner *learner);
 void rc_moved_destroy(rc_moved *moved); /* a zeroed one is fine */

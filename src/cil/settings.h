@@ -111,6 +111,8 @@ enum { RC_GENERATORS_MOST = 8 };
       "old classes' statistics are estimated from dreams, or are stored ones moved by a map of images (and dreams)") \
     X(SWITCH, plus_variances,        false,       EITHER,              "plus", \
       "every class keeps the variances of its own features beside the shared covariance, where statistics are moved") \
+    X(SWITCH, plain_statistics,      false,       EITHER,              "dce", \
+      "class statistics are of images as they are tested, neither cropped nor mirrored") \
     /* What is stored of old images. */ \
     X(WHOLE,  buffer_size,           0,           RANGE(0, 100000000), "buffer", \
       "images that ER and LODE keep, at most; 0: as the method says (500 or 5120)") \

@@ -68,10 +68,7 @@ static void real_step(void *context)
     estimation *e = context;
     rc_backend *be = e->backend;
     const rc_resident_data *data = &e->learner->data;
-    rc_augment augment = data->augment;
-    augment.stream = RC_STREAM_ESTIMATION;
-    augment.zoom = 0; /* the statistics are of images as they are met later */
-    augment.colour = 0;
+    const rc_augment augment = rc_estimation_augment(e->learner);
     be->step_begin(be, e->step);
     be->augment(be, &augment, data->images, data->order, e->input.n, e->step, &e->input);
     be->gather_labels(be, data->labels, data->order, e->input.n, e->step, e->labels);

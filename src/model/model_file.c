@@ -217,6 +217,8 @@ static void describe(const rc_saved_model *model, const bundle *b, rc_json_write
         put_integers(metadata, b->number[i].key, &b->number[i].value, 1);
     put_config(metadata, &model->config);
     rc_json_put_text(metadata, row_numbers, "give way to settings");
+    if (l->statistics_of_images)
+        rc_json_put_text(metadata, "statistics_of", "images"); /* older files have none */
     if (model->calibration.lessons > 0)
         rc_calibration_put(&model->calibration, metadata);
     if (model->fingerprint[0] != '\0')
@@ -521,7 +523,9 @@ static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)
     if (rc_safetensors_find(file, "statistics.class_mean") == NULL)
         return RC_OK;
     size_t d = (size_t)l->student.head.d;
+    const char *of = rc_safetensors_metadata(file, "statistics_of");
     RC_TRY(rc_learner_grow_statistics(l));
+    l->statistics_of_images = of != NULL ? strcmp(of, "images") == 0 : l->student.head.tasks == 1;
     size_t count = (size_t)l->statistics_classes * d;
     RC_TRY(load_tensor(file, l->backend, "statistics.covariance", d * d, l->covariance));
     if (rc_safetensors_find(file, class_variance) == NULL)

@@ -51,7 +51,9 @@ expect 0 "steps: 1 step of training (1 epoch of 10 images), as asked" learn few 
 grep -q "^training 1/1" err.txt || fail "one epoch of ten images is not one step: $(cat err.txt)"
 ! grep -q "chosen" err.txt || fail "what was asked for is called chosen: $(cat err.txt)"
 expect 0 "1 step of training (1 epoch of 20 images), as asked" learn few.safetensors third --out few-more.safetensors \
-    --threads 1 --set hold_out=0
+    --adapt all --threads 1 --set hold_out=0
+expect 0 "chosen: the head alone, with rows for all 3 classes from the statistics of the 2 known ones" learn few.safetensors third \
+    --out few-more.safetensors --force --threads 1 --set hold_out=0
 expect 0 "chosen: 200 steps of training (200 epochs of 10 images), because a net needs that many steps" learn few \
     --out few-more.safetensors --force --set min_steps=200 --set net_width=4 --threads 1 --set hold_out=0
 grep -qE "chosen: 32 x 32 pixels for 10 images of ([0-9]+) x \1, .*; --size takes another" err.txt ||

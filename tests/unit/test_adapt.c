@@ -14,6 +14,7 @@
 #include "api/api.h"
 #include "base/memory.h"
 #include "cil/head_fit.h"
+#include "cil/moved.h"
 #include "cil/scorer.h"
 #include "nn/expected.h"
 #include "support/api_checks.h"
@@ -146,7 +147,6 @@ static void what_a_foreign_net_learns_by(void **state)
     const char *const epochs = "epochs=3", *const rate = "learning_rate=0.1";
     recollect_model *own = load(true), *plain = load(false), *foreign = load_foreign();
     rc_learner *l = &foreign->saved.learner;
-    assert_int_equal(choice(own, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
     assert_int_equal(choice(plain, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
     assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "made for 3 classes only"), RC_ADAPT_TOP);
     assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "2 new classes"), RC_ADAPT_TOP);
@@ -168,6 +168,7 @@ static void what_a_foreign_net_learns_by(void **state)
     assert_int_equal(choice(foreign, &(rc_learn_settings){.adapt = RC_ADAPT_ALL}, ""), RC_ADAPT_ALL);
     l->student.head.classes = OLD; /* which have names */
     assert_int_equal(choice(own, &(rc_learn_settings){.method = "cwd"}, ""), RC_ADAPT_ALL);
+    assert_int_equal(choice(own, &(rc_learn_settings){.set = &epochs, .sets = 1}, ""), RC_ADAPT_ALL);
     assert_int_equal(choice(own, &(rc_learn_settings){.adapt = RC_ADAPT_HEAD}, ""), RC_ADAPT_HEAD);
     assert_int_equal(choice(own, &(rc_learn_settings){.adapt = RC_ADAPT_HEAD, .set = &epochs, .sets = 1},
                             "epochs is of no use"),
@@ -175,10 +176,37 @@ static void what_a_foreign_net_learns_by(void **state)
     /* A model that has statistics was trained here, whatever its head. */
     rc_head *head = &own->saved.learner.student.head;
     assert_int_equal(rc_head_add_bias(head), RC_OK);
-    assert_int_equal(choice(own, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
+    assert_int_equal(choice(own, &(rc_learn_settings){0}, "from the statistics"), RC_ADAPT_HEAD);
     recollect_model_destroy(&own);
     recollect_model_destroy(&plain);
     recollect_model_destroy(&foreign);
+}
+
+/* Statistics of images of every class are enough for the head, unless more classes come than there are. */
+static void what_an_own_net_learns_by(void **state)
+{
+    (void)state;
+    recollect_model *own = load(true);
+    rc_learner *l = &own->saved.learner;
+    const rc_learn_settings nothing = {0};
+    rc_adapt adapt;
+    char why[400];
+    assert_int_equal(choice(own, &nothing,
+                            "chosen: the head alone, with rows for all 5 classes from the statistics of the 3 known"),
+                     RC_ADAPT_HEAD);
+    for (int n_new = OLD; n_new <= OLD + 1; n_new++) {
+        const rc_adapt_facts facts = {&own->saved, &nothing, n_new, 20};
+        assert_int_equal(rc_adapt_choose(&facts, &adapt, why, sizeof why), RC_OK);
+        assert_int_equal(adapt, n_new == OLD ? RC_ADAPT_HEAD : RC_ADAPT_ALL);
+        assert_int_equal(why[0] == '\0', n_new > OLD);
+    }
+    l->statistics_of_images = false;
+    assert_int_equal(choice(own, &nothing, ""), RC_ADAPT_ALL);
+    l->statistics_of_images = true;
+    l->student.head.classes = OLD + 1; /* one without statistics */
+    assert_int_equal(choice(own, &nothing, ""), RC_ADAPT_ALL);
+    l->student.head.classes = OLD;
+    recollect_model_destroy(&own);
 }
 
 static void the_head_alone_needs_a_model_that_keeps_no_images(void **state)
@@ -221,14 +249,16 @@ static void what_was_there_keeps_its_bits(void **state)
                     {l->student.head.bias, was->student.head.bias, OLD},
                     {l->class_mean, was->class_mean, OLD * d}};
         for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
-            memset(b, 0, most * sizeof *b);
-            if (part[i].now == NULL)
+            if (part[i].now == NULL || part[i].before == NULL)
                 continue;
             read_reals(model, part[i].now, part[i].count, a);
-            if (part[i].before != NULL) /* else it is a bias that was not there: 0 */
-                read_reals(before, part[i].before, part[i].count, b);
-            assert_memory_equal(a, b, part[i].count * sizeof *a);
+            read_reals(before, part[i].before, part[i].count, b);
+            if (statistics && part[i].now == l->student.head.weight) /* all rows are fitted anew */
+                assert_memory_not_equal(a, b, part[i].count * sizeof *a);
+            else
+                assert_memory_equal(a, b, part[i].count * sizeof *a);
         }
+        assert_int_equal(l->statistics_of_images, statistics);
         assert_string_equal(result.adapt, "head");
         assert_int_equal(result.epochs, 0);
         assert_int_equal(result.added, NEW);
@@ -612,7 +642,8 @@ static void the_next_lesson_is_the_fit_with_stand_ins(void **state)
     api_data_free(&next);
 }
 
-/* The same for a model that has class statistics: its means are from there, and their mean is the centre. */
+/* The same for a model with class statistics that dreams have given: its means are from there, and their mean is the
+ * centre. */
 static void class_statistics_give_stand_ins(void **state)
 {
     (void)state;
@@ -622,6 +653,7 @@ static void class_statistics_give_stand_ins(void **state)
     size_t d = (size_t)l->student.head.d;
     double *row = calloc(NEW * (d + 1), sizeof *row);
     float *now = calloc(NEW * d, sizeof *now), bias[NEW];
+    model->saved.learner.statistics_of_images = false;
     fit_by_hand(model, &new, 8, row, &fitted);
     SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
     read_reals(model, rc_real_at(l->backend, l->student.head.weight, OLD * d), NEW * d, now);
@@ -635,6 +667,124 @@ static void class_statistics_give_stand_ins(void **state)
     free(row);
     free(now);
     recollect_model_destroy(&model);
+}
+
+/* Statistics of images give all rows: the fit of the new images, of those of a known class, and of 256 features that
+ * are drawn of each known class. A constant beside the features, as long as they are, becomes the bias. */
+static void statistics_of_images_give_all_rows(void **state)
+{
+    (void)state;
+    enum { EACH = 256, KNOWN = 1, COUNT = NEW * IMAGES + IMAGES, ALL = COUNT + OLD * EACH, CLASSES = OLD + NEW };
+    recollect_model *model = load(true);
+    rc_learner *l = &model->saved.learner;
+    size_t d = (size_t)l->student.head.d, width = d + 1;
+    uint8_t *pixels = calloc(COUNT, API_IMAGE);
+    int32_t labels[COUNT], label[ALL];
+    int count[CLASSES] = {0};
+    double *feature = calloc(ALL * width, sizeof *feature), *weight = calloc(2 * ALL, sizeof *weight);
+    double *old_sum = weight + ALL, *centre = calloc(d, sizeof *centre), *row = calloc(CLASSES * width, sizeof *row);
+    float *drawn = calloc(OLD * EACH * d, sizeof *drawn), *now = calloc(CLASSES * width, sizeof *now);
+    int images = 0;
+    for (int i = 0; i < NEW * IMAGES; i++, images++) {
+        memcpy(pixels + (size_t)images * API_IMAGE, new.pixels + (size_t)i *API_IMAGE, API_IMAGE);
+        labels[images] = OLD + new.labels[i];
+    }
+    for (int i = 0; i < OLD * IMAGES; i++)
+        if (old.labels[i] == KNOWN) {
+            memcpy(pixels + (size_t)images * API_IMAGE, old.pixels + (size_t)i * API_IMAGE, API_IMAGE);
+            labels[images++] = KNOWN;
+        }
+    assert_int_equal(images, COUNT);
+    const api_data shown = {.pixels = pixels};
+    float *seen = features_of(model, &shown, COUNT);
+    rc_moved statistics;
+    assert_int_equal(rc_moved_read(l, &statistics), RC_OK);
+    rc_moved_draw(&statistics, (rc_rng){l->settings.seed, RC_STREAM_STAND_INS}, 0, EACH, drawn, label + COUNT);
+    for (size_t i = 0; i < OLD * d; i++)
+        centre[i % d] += statistics.mean[i] / OLD;
+    double square = 0;
+    for (size_t i = 0; i < ALL; i++) {
+        if (i < COUNT)
+            label[i] = labels[i];
+        count[label[i]]++;
+        for (size_t j = 0; j < d; j++) {
+            double x = (double)(i < COUNT ? seen[i * d + j] : drawn[(i - COUNT) * d + j]) - centre[j];
+            feature[i * width + j] = x;
+            square += x * x / ALL;
+        }
+    }
+    for (size_t i = 0; i < ALL; i++) {
+        feature[i * width + d] = sqrt(square);
+        weight[i] = 1.0 / (CLASSES * (double)count[label[i]]);
+        old_sum[i] = -INFINITY;
+    }
+    const rc_head_examples e = {ALL, (int)width, CLASSES, feature, label, old_sum, old_sum, weight, NULL};
+    const rc_head_rule rule = {.penalty = rc_head_usual_rule().penalty, .margin = INFINITY};
+    rc_head_fitted fitted;
+    assert_int_equal(rc_head_fit(&e, &rule, row, &fitted), RC_OK);
+
+    const rc_watch nobody = {0};
+    double wall[RC_STAGE_COUNT];
+    rc_head_lesson lesson = {&model->saved, pixels, labels, COUNT, NEW, 1, &nobody, wall};
+    assert_int_equal(rc_adapt_head(&lesson), RC_OK);
+    read_reals(model, l->student.head.weight, CLASSES * d, now);
+    read_reals(model, l->student.head.bias, CLASSES, now + CLASSES * d);
+    for (size_t k = 0; k < CLASSES; k++) {
+        double bias = row[k * width + d] * sqrt(square);
+        for (size_t j = 0; j < d; j++) {
+            double wanted = row[k * width + j];
+            assert_true(fabs((double)now[k * d + j] - wanted) < 5e-3 * (1 + fabs(wanted)));
+            bias -= wanted * centre[j];
+        }
+        assert_true(fabs((double)now[CLASSES * d + k] - bias) < 1e-2 * (1 + fabs(bias)));
+    }
+    l->student.head.classes = OLD; /* which have names */
+    rc_moved_destroy(&statistics);
+    void *blocks[] = {pixels, feature, weight, centre, row, drawn, now, seen};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        free(blocks[i]);
+    recollect_model_destroy(&model);
+}
+
+/* Lessons of the head keep the statistics true, and say so in the file; a lesson that trains the net does not. A file
+ * that says nothing holds statistics of images if it holds one lesson. */
+static void files_say_what_statistics_are_of(void **state)
+{
+    (void)state;
+    static const char key[] = "statistics_of";
+    for (int trains = 0; trains < 2; trains++) {
+        recollect_model *model = load(true), *again;
+        void *file;
+        size_t size;
+        assert_true(model->saved.learner.statistics_of_images);
+        if (trains)
+            SUCCEEDS(recollect_model_set(model, "epochs", "1"));
+        SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+        SUCCEEDS(recollect_model_save_memory(model, &file, &size));
+        SUCCEEDS(recollect_model_load_memory(context, file, size, &again));
+        assert_non_null(again->saved.learner.class_mean);
+        assert_int_equal(again->saved.learner.statistics_of_images, !trains);
+        recollect_free(file);
+        recollect_model_destroy(&again);
+        recollect_model_destroy(&model);
+    }
+    for (int tasks = 1; tasks <= 2; tasks++) {
+        recollect_model *model = load(true), *again;
+        void *file;
+        size_t size;
+        if (tasks == 2)
+            SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+        SUCCEEDS(recollect_model_save_memory(model, &file, &size));
+        char *at = file;
+        while (memcmp(at, key, sizeof key - 1) != 0)
+            assert_true(++at < (char *)file + size - sizeof key);
+        *at = 'S'; /* nobody knows that key */
+        SUCCEEDS(recollect_model_load_memory(context, file, size, &again));
+        assert_int_equal(again->saved.learner.statistics_of_images, tasks == 1);
+        recollect_free(file);
+        recollect_model_destroy(&again);
+        recollect_model_destroy(&model);
+    }
 }
 
 /* What the lesson before taught is still known after the next one. */
@@ -825,6 +975,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_read),
         cmocka_unit_test(what_a_foreign_net_learns_by),
+        cmocka_unit_test(what_an_own_net_learns_by),
         cmocka_unit_test(the_head_alone_needs_a_model_that_keeps_no_images),
         cmocka_unit_test(what_was_there_keeps_its_bits),
         cmocka_unit_test(the_top_is_the_last_stage),
@@ -834,6 +985,8 @@ int main(void)
         cmocka_unit_test(means_of_the_head_s_lessons_are_kept),
         cmocka_unit_test(the_next_lesson_is_the_fit_with_stand_ins),
         cmocka_unit_test(class_statistics_give_stand_ins),
+        cmocka_unit_test(statistics_of_images_give_all_rows),
+        cmocka_unit_test(files_say_what_statistics_are_of),
         cmocka_unit_test(the_next_lesson_takes_little_from_the_last),
         cmocka_unit_test(images_may_come_one_by_one),
         cmocka_unit_test(mirror_images_teach_the_same),

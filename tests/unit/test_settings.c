@@ -78,6 +78,7 @@ static const struct {
     {"cwd+", "plus_statistics", "dreams", false},
     {"cwd+", "plus_statistics", "moved-dreams", false},
     {"cwd+", "plus_variances", "true", false},
+    {"cwd", "plain_statistics", "true", false},
     {"lwf", "kd_temperature", "1", false},
     {"lwf", "kd_weight", "2", false},
     {"abd", "feature_weight", "1", false},
