@@ -276,36 +276,6 @@ rc_status rc_model_file_pack(const rc_saved_model *model, void **bytes, size_t *
     return status;
 }
 
-rc_kept rc_model_kept(const rc_saved_model *model)
-{
-    const rc_learner *l = &model->learner;
-    const rc_stored stored = rc_learner_stored(l);
-    size_t d = (size_t)l->student.head.d, reals = l->net.params + l->net.running + rc_head_parameters(&l->student.head);
-    rc_kept kept = {.weights = reals * sizeof(float), .generative_model = stored.model};
-    if (!rc_method_takes_old_images(l->method)) /* which has them from elsewhere */
-        kept.images = stored.images;
-    if (l->class_mean != NULL)
-        kept.covariance = d * d * sizeof(float);
-    kept.class_means = stored.statistics - kept.covariance;
-    return kept;
-}
-
-size_t rc_model_parameters(const rc_saved_model *model)
-{
-    const rc_head *head = &model->learner.student.head;
-    return model->learner.net.params + rc_head_parameters(head);
-}
-
-bool rc_model_is_data_free(const rc_saved_model *model)
-{
-    return model->learner.method->replay->data_free && model->unknown_bytes == 0;
-}
-
-size_t rc_kept_bytes(const rc_kept *kept)
-{
-    return kept->weights + kept->class_means + kept->covariance + kept->images + kept->generative_model;
-}
-
 /* ---- loading ------------------------------------------------------------------------------------------- */
 
 /* An open file, as a source reads it. */
@@ -681,21 +651,4 @@ rc_status rc_model_file_parse(const char *name, const void *bytes, size_t size, 
     rc_safetensors *file;
     RC_TRY(rc_safetensors_parse(name, bytes, size, &file));
     return load_and_close(name, file, backend, model);
-}
-
-void rc_saved_model_destroy(rc_saved_model *model)
-{
-    for (int i = 0; model->class_name != NULL && i < model->learner.student.head.classes; i++)
-        rc_free(NULL, model->class_name[i]);
-    rc_free(NULL, model->class_name);
-    rc_calibration_destroy(&model->calibration);
-    rc_learner_destroy(&model->learner);
-    memset(model, 0, sizeof *model);
-}
-
-void rc_saved_model_move(rc_saved_model *to, rc_saved_model *from)
-{
-    *to = *from;
-    rc_learner_move(&to->learner, &from->learner);
-    memset(from, 0, sizeof *from);
 }
