@@ -94,6 +94,21 @@ static void sum_workers(rc_backend *be, void *reals, size_t count)
     original.sum_workers(be, reals, count);
 }
 
+/* ---- normalisation ---------------------------------------------------------------------------------------------- */
+
+/* The tensor must be the one that is normalised; the reference itself reads no more than its shape. */
+static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const rc_bn_forward *f)
+{
+    assert_ptr_equal(y->scale, f->scale);
+    original.bn_train(be, bn, y, f);
+}
+
+static void bn_eval(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const rc_bn_forward *f)
+{
+    assert_ptr_equal(y->scale, f->scale);
+    original.bn_eval(be, bn, y, f);
+}
+
 /* ---- which layers ----------------------------------------------------------------------------------------------- */
 
 /* A layer after the first may add what the one before it reads, unless that adds something, too. */
@@ -354,6 +369,8 @@ rc_backend *fused_backend_open(const fused_kind *wanted)
     be->conv_backward_weight = conv_weight;
     be->depthwise_backward_weight = depthwise_weight;
     be->linear_backward_weight = linear_weight;
+    be->bn_train = bn_train;
+    be->bn_eval = bn_eval;
     be->fork = fork_lane;
     be->join = join_lane;
     be->sum_workers = sum_workers;
