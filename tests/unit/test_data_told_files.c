@@ -227,6 +227,17 @@ static void fashion_is_told_by_its_labels(void **state)
          "train: 0=0 1=1 2=2 3=3 4=4 5=5 6=6 7=7 8=8 9=9 10=10\n"
          "test: 0=0 0=1 0=2 0=3 0=4 0=5 0=6 0=7 0=8 0=9 0=0 0=1 of 10000\n"
          "seen 11 28x28 same, mean 0.0196 +- 0.0124, broken 0, left out 0, no pictures 0");
+    /* A part of its classes. */
+    free(labels.data);
+    labels = data_idx_labels(COUNT, 8);
+    forge_labels(labels.data + 8, COUNT, 0x242BC73F);
+    put_idx("train", 11, SIDE, SIDE);
+    data_write("m/t10k-labels-idx1-ubyte", labels.data, labels.size);
+    TOLD("m", NULL,
+         "idx fashion-mnist 28x28x1 'T-shirt/top' 'Trouser' 'Pullover' 'Dress' 'Coat' 'Sandal' 'Shirt' 'Sneaker'\n"
+         "train: 0=0 1=1 2=2 3=0 4=1 5=2 6=0 7=1 8=2 9=0 10=1\n"
+         "test: 0=0 0=1 0=2 0=3 0=4 0=5 0=6 0=7 0=0 0=1 0=2 0=3 of 10000\n"
+         "seen 11 28x28 same, mean 0.0196 +- 0.0124, broken 0, left out 0, no pictures 0");
     free(images.data);
     free(labels.data);
     told_is_right();
