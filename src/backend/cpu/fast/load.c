@@ -435,11 +435,34 @@ void RC_FAST(load_gradient_rows)(const gradient_source *dy, int row, int rows, i
  * normalisation do, leave hardly more than the rounding of their terms. */
 enum { FLOAT_PIXELS = 8 };
 
-typedef double vec_wide __attribute__((vector_size(2 * RC_VECTOR_BYTES)));
+/* A vector in double, as two: gcc would keep one of twice the size in memory. */
+typedef double vec_double __attribute__((vector_size(RC_VECTOR_BYTES)));
+typedef float vec_half __attribute__((vector_size(RC_VECTOR_BYTES / 2)));
+typedef struct vec_wide {
+    vec_double low, high;
+} vec_wide;
+
+#if RC_VECTOR_BYTES == 64
+#define LOW_LANES  0, 1, 2, 3, 4, 5, 6, 7
+#define HIGH_LANES 8, 9, 10, 11, 12, 13, 14, 15
+#elif RC_VECTOR_BYTES == 32
+#define LOW_LANES  0, 1, 2, 3
+#define HIGH_LANES 4, 5, 6, 7
+#else
+#define LOW_LANES  0, 1
+#define HIGH_LANES 2, 3
+#endif
 
 RC_INLINE void add_wide(vec_wide *to, vec x)
 {
-    *to += __builtin_convertvector(x, vec_wide);
+    vec_half low = __builtin_shufflevector(x, x, LOW_LANES), high = __builtin_shufflevector(x, x, HIGH_LANES);
+    to->low += __builtin_convertvector(low, vec_double);
+    to->high += __builtin_convertvector(high, vec_double);
+}
+
+RC_INLINE double wide_lane(const vec_wide *x, int lane)
+{
+    return lane < RC_LANES / 2 ? x->low[lane] : x->high[lane - RC_LANES / 2];
 }
 
 /* A variance is a difference of two sums, and a mean far from the center would take up their digits. So the loop
@@ -467,9 +490,9 @@ RC_INLINE void sum_value_loop(const piece *p, const int lanes, const int vectors
         }
     }
     for (int c = 0; c < vectors * lanes; c++) {
-        double d = (double)p->raw[c] - (double)p->mean[c], s = sums[c / lanes][c % lanes];
+        double d = (double)p->raw[c] - (double)p->mean[c], s = wide_lane(&sums[c / lanes], c % lanes);
         p->sums[c] += s + p->pixels * d;
-        p->products[c] += squares[c / lanes][c % lanes] + 2 * d * s + p->pixels * d * d;
+        p->products[c] += wide_lane(&squares[c / lanes], c % lanes) + 2 * d * s + p->pixels * d * d;
     }
 }
 
@@ -520,8 +543,8 @@ RC_INLINE void sum_gradient_loop(const piece *p, const int lanes, const int vect
         }
     }
     for (int c = 0; c < vectors * lanes; c++) {
-        p->sums[c] += sums[c / lanes][c % lanes];
-        p->products[c] += products[c / lanes][c % lanes];
+        p->sums[c] += wide_lane(&sums[c / lanes], c % lanes);
+        p->products[c] += wide_lane(&products[c / lanes], c % lanes);
     }
 }
 
