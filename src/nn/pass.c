@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backend/conv_both.h"
 #include "nn/pass_steps.h"
 
 /* ---- addresses -------------------------------------------------------------------------------------------------- */
@@ -166,6 +167,11 @@ static void run_finish(rc_pass *pass, int index)
     pass->backend->copy_backward(pass->backend, &at->dy, at->draw.g, &overwrite);
 }
 
+static void *bias_gradient(rc_pass *pass, void *gradient, const rc_layer *layer)
+{
+    return rc_layer_bias_cancels(layer) ? NULL : real_at(pass, gradient, layer->bias_at);
+}
+
 static void run_weight(rc_pass *pass, void *gradient, int index)
 {
     const rc_layer *layer = &pass->net->layer[index];
@@ -174,7 +180,7 @@ static void run_weight(rc_pass *pass, void *gradient, int index)
     const rc_tensor *x = source(pass, layer->in);
     const rc_grad *dy = draw_of(at);
     void *dweight = real_at(pass, gradient, layer->weight);
-    void *dbias = rc_layer_bias_cancels(layer) ? NULL : real_at(pass, gradient, layer->bias_at);
+    void *dbias = bias_gradient(pass, gradient, layer);
     if (layer->kind == RC_LAYER_CONV)
         be->conv_backward_weight(be, &at->conv, x, dy, dweight, dbias);
     else if (layer->kind == RC_LAYER_DEPTHWISE)
@@ -227,6 +233,22 @@ static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step 
     case RC_LAYER_MAX_POOL: be->max_pool_backward(be, &pool, epilogue.x, &at->dy, dx, &epilogue); break;
     case RC_LAYER_AVERAGE_POOL: be->average_pool_backward(be, at->dfeatures, dx, &epilogue); break;
     }
+}
+
+static void run_weight_and_data(rc_pass *pass, const rc_model *model, void *gradient, const rc_pass_step *step)
+{
+    const rc_layer *layer = &pass->net->layer[step->layer];
+    rc_pass_layer *at = &pass->layer[step->layer];
+    rc_conv_both *both = rc_conv_both_of(pass->backend);
+    const rc_back_epilogue epilogue = epilogue_of(pass, step);
+    if (!both) { /* an entry was replaced after the pass had been made */
+        run_weight(pass, gradient, step->layer);
+        run_writer(pass, model, step);
+        return;
+    }
+    both(pass->backend, &at->conv, source(pass, layer->in), &at->dy, real_at(pass, model->param, layer->weight),
+         real_at(pass, gradient, layer->weight), bias_gradient(pass, gradient, layer), gradient_of(pass, step->target),
+         &epilogue);
 }
 
 static rc_fused_back fused_back(rc_pass *pass, const rc_model *model, int index)
@@ -307,6 +329,7 @@ static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, 
         case RC_OP_ZERO_BIAS: run_zero_bias(pass, gradient, step->layer); break;
         case RC_OP_SKIP:
         case RC_OP_DATA: run_writer(pass, model, step); break;
+        case RC_OP_WEIGHT_AND_DATA: run_weight_and_data(pass, model, gradient, step); break;
         case RC_OP_FUSED_BACK: run_fused_backward(pass, model, step); break;
         case RC_OP_FUSED_TRAIN_BACK: run_fused_train_backward(pass, model, gradient, step); break;
         case RC_OP_FUSED_WEIGHT: run_fused_weight(pass, gradient, step->first, step->layer); break;

@@ -46,6 +46,7 @@
  * gradient x, and DATA a adds to it. */
 #include <string.h>
 
+#include "backend/conv_both.h"
 #include "nn/pass_build.h"
 
 static rc_pass_step *emit(rc_pass_build *b, rc_pass_op op, int layer)
@@ -458,14 +459,17 @@ static void list_group(rc_pass_build *b, int index)
         list_skip(b, index, layer->skip); /* which takes the gradient as it is */
         list_finish(b, index);
     }
-    if (b->train && layer->weights > 0) {
+    bool weights = b->train && layer->weights > 0, data = state(b, layer->in)->needed;
+    bool together = weights && data && !finished && layer->kind == RC_LAYER_CONV && b->backend->lanes <= 1 &&
+                    rc_conv_both_of(b->backend) != NULL;
+    if (weights && !together) {
         emit(b, RC_OP_WEIGHT, index);
         use_for_weight(b, index, b->steps - 1);
     }
     if (!finished)
         list_skip(b, index, layer->skip);
-    if (state(b, layer->in)->needed)
-        emit_writer(b, RC_OP_DATA, index, layer->in);
+    if (data) /* which uses all that the weights' gradient reads */
+        emit_writer(b, together ? RC_OP_WEIGHT_AND_DATA : RC_OP_DATA, index, layer->in);
 }
 
 /* With lanes the weight gradients of small maps may run until the end: what they read stays as long, so that the main

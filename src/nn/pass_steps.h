@@ -23,6 +23,7 @@ typedef enum rc_pass_op {
     RC_OP_ZERO_BIAS,        /* a bias before batch normalisation has no influence: its gradient is 0 */
     RC_OP_SKIP,             /* gradient of the skip */
     RC_OP_DATA,             /* gradient of the input */
+    RC_OP_WEIGHT_AND_DATA,  /* both at once */
     RC_OP_FUSED_BACK,       /* gradient of what several layers at once have read */
     RC_OP_FUSED_TRAIN_BACK, /* the same with BN_BACKWARD of all but the last, and FINISH of each */
     RC_OP_FUSED_WEIGHT,     /* WEIGHT of each */
@@ -35,10 +36,10 @@ typedef enum rc_pass_op {
 typedef struct rc_pass_step {
     rc_pass_op op;
     int layer;
-    int target;    /* SKIP, DATA, FUSED_(TRAIN_)BACK: layer whose gradient is written, or RC_NET_INPUT */
+    int target;    /* SKIP, *DATA, FUSED_(TRAIN_)BACK: layer whose gradient is written, or RC_NET_INPUT */
     bool add;      /* the same: add to that gradient, otherwise overwrite */
-    int addend;    /* DATA, FUSED_TRAIN_BACK: add to the gradient of this layer instead, RC_NO_LAYER: to its own */
-    bool sums;     /* SKIP, DATA, FUSED_TRAIN_BACK: this finishes the gradient, take the sums of its normalisation */
+    int addend;    /* *DATA, FUSED_TRAIN_BACK: add to the gradient of this layer instead, RC_NO_LAYER: to its own */
+    bool sums;     /* SKIP, *DATA, FUSED_TRAIN_BACK: this finishes the gradient, take the sums of its normalisation */
     int first;     /* FUSED_*: the first of the layers, `layer` being the last */
     bool add_skip; /* FUSED_(TRAIN_)BACK: add to the gradient of the first layer's skip, otherwise overwrite */
 } rc_pass_step;

@@ -1,6 +1,7 @@
 /* Convolutions of the CPU backend: what must be true whichever kernel is chosen. A batch gives the bits of its images
  * one by one (small images are multiplied in groups, so a mistake in a group would show here). Any number of threads
- * gives the same weight gradient (a thread that is done helps others, so a mistake of a helper would show here). */
+ * gives the same weight gradient (a thread that is done helps others, so a mistake of a helper would show here). Both
+ * gradients at once have the bits of one after the other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "backend/conv_both.h"
 #include "support/tensors.h"
 
 typedef struct shape {
@@ -132,8 +134,80 @@ static void threads_do_not_show(void **state)
     }
 }
 
+/* What the gradients of a convolution are written to. */
+typedef struct gradients {
+    float *dweight, *dbias, *dx, *partial;
+} gradients;
+
+static gradients new_gradients(rc_backend *be, const size_t count[4])
+{
+    return (gradients){random_reals(be, count[0], 4), random_reals(be, count[1], 5), random_reals(be, count[2], 6),
+                       random_reals(be, count[3], 7)};
+}
+
+static void compare_gradients(rc_backend *be, const gradients *a, const gradients *b, const size_t count[4])
+{
+    float *const first[] = {a->dweight, a->dbias, a->dx, a->partial};
+    float *const second[] = {b->dweight, b->dbias, b->dx, b->partial};
+    for (int i = 0; i < 4; i++) {
+        assert_memory_equal(first[i], second[i], count[i] * sizeof(float));
+        be->release(be, first[i]);
+        be->release(be, second[i]);
+    }
+}
+
+/* An input of a normalisation, whose sums are taken, and a gradient with everything pending. */
+static void compare_at_once(rc_backend *be, const rc_conv *conv, int n, bool add)
+{
+    assert_int_equal(be->reserve_conv(be, conv, n), RC_OK);
+    rc_tensor x = {.n = n, .h = conv->h, .w = conv->w, .c = conv->c_in, .groups = 1, .group_end = {n}};
+    rc_tensor y = {.n = n, .h = conv->oh, .w = conv->ow, .c = conv->c_out, .groups = 1, .group_end = {n}};
+    size_t in = rc_act_count(be, n, x.h, x.w, x.c), out = rc_act_count(be, n, y.h, y.w, y.c);
+    const size_t count[4] = {(size_t)(conv->c_in * conv->c_out * conv->k * conv->k), (size_t)conv->c_out, in,
+                             be->partial_bytes(be, n, x.h, x.w, x.c) / sizeof(float)};
+    float *channels[6];
+    for (uint64_t i = 0; i < 6; i++)
+        channels[i] = random_reals(be, 64, 10 + i);
+    x.raw = random_reals(be, in, 1);
+    x.mean = channels[0];
+    y.raw = random_reals(be, out, 2);
+    y.act = RC_ACT_RELU;
+    y.scale = channels[1];
+    y.shift = channels[2];
+    rc_grad dy = {.y = &y, .g = random_reals(be, out, 3), .a = channels[3], .b = channels[4], .c = channels[5]};
+    float *weight = random_reals(be, count[0], 8);
+    gradients one = new_gradients(be, count), both = new_gradients(be, count);
+    rc_back_epilogue epilogue = {.x = &x, .partial = one.partial, .add = add};
+    be->conv_backward_weight(be, conv, &x, &dy, one.dweight, one.dbias);
+    be->conv_backward_data(be, conv, &dy, weight, one.dx, &epilogue);
+    epilogue.partial = both.partial;
+    rc_conv_both_of(be)(be, conv, &x, &dy, weight, both.dweight, both.dbias, both.dx, &epilogue);
+    assert_int_equal(be->sync(be), RC_OK);
+    compare_gradients(be, &one, &both, count);
+    void *held[] = {x.raw, y.raw, weight, (void *)(uintptr_t)dy.g};
+    for (size_t h = 0; h < sizeof held / sizeof held[0]; h++)
+        be->release(be, held[h]);
+    for (int i = 0; i < 6; i++)
+        be->release(be, channels[i]);
+}
+
+static void both_gradients_at_once(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads < 8; threads += 3) {
+        rc_backend *be;
+        assert_int_equal(rc_backend_open("cpu", threads, NULL, &be), RC_OK);
+        for (int i = 0; i < SHAPES; i++) {
+            rc_conv conv = geometry(&shapes[i]);
+            compare_at_once(be, &conv, i % 3 == 0 ? N : i % 3 == 1 ? 32 : 31, i % 2 == 1);
+        }
+        rc_backend_close(be);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(batch_is_its_images), cmocka_unit_test(threads_do_not_show)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(batch_is_its_images), cmocka_unit_test(threads_do_not_show),
+                                       cmocka_unit_test(both_gradients_at_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

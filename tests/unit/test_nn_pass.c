@@ -381,6 +381,46 @@ static void same_bits_for_any_number_of_threads(void **state)
     }
 }
 
+static void (*data_gradient)(rc_backend *, const rc_conv *, const rc_grad *, const void *, void *,
+                             const rc_back_epilogue *);
+static int data_gradients;
+
+static void counted_data_gradient(rc_backend *be, const rc_conv *conv, const rc_grad *dy, const void *weight, void *dx,
+                                  const rc_back_epilogue *epilogue)
+{
+    data_gradient(be, conv, dy, weight, dx, epilogue);
+    data_gradients++;
+}
+
+/* Both gradients of a convolution at once have the bits of one after the other. An entry that somebody has replaced,
+ * before or after the pass was made, runs. */
+static void gradients_at_once_change_no_bit(void **state)
+{
+    (void)state;
+    rc_pass_settings many = {.mode = RC_PASS_TRAIN, .n = 33, .update_running = true};
+    nn_must(rc_net_resnet_small(&net, 3, 17, 16, 16, 1));
+    nn_fixture once, before, after;
+    nn_open(&once, "cpu", 2, &net, &many, 1);
+    nn_step(&once, LOSS);
+    nn_open(&after, "cpu", 2, &net, &many, 1);
+    data_gradient = after.backend->conv_backward_data;
+    after.backend->conv_backward_data = counted_data_gradient;
+    rc_backend *be;
+    nn_must(rc_backend_open("cpu", 2, NULL, &be));
+    be->conv_backward_data = counted_data_gradient;
+    nn_open_on(&before, be, &net, &many, 1);
+    nn_step(&after, LOSS);
+    int counted = data_gradients;
+    assert_true(counted > 0);
+    nn_step(&before, LOSS);
+    assert_int_equal(data_gradients, 2 * counted);
+    expect_same_reals(&before, before.gradient, &once, once.gradient, net.params, "gradient", 0);
+    expect_same_reals(&after, after.gradient, &once, once.gradient, net.params, "gradient", 0);
+    nn_close(&once);
+    nn_close(&before);
+    nn_close(&after);
+}
+
 /* The kernels of the CPU backend, through whole nets. */
 static void cpu_equals_double_reference(void **state)
 {
@@ -611,6 +651,7 @@ int main(void)
         cmocka_unit_test(no_allocation_in_a_step),
         cmocka_unit_test(zeroed_output_gradients_give_zero),
         cmocka_unit_test(same_bits_for_any_number_of_threads),
+        cmocka_unit_test(gradients_at_once_change_no_bit),
         cmocka_unit_test(cpu_equals_double_reference),
         cmocka_unit_test(constant_models_are_prepared_once),
         cmocka_unit_test(lazy_inputs_are_stored_once),

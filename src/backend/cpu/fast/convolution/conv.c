@@ -32,6 +32,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "backend/cpu/both.h"
 #include "backend/cpu/fast/activation.h"
 #include "backend/cpu/fast/convolution/band.h"
 #include "backend/cpu/fast/convolution/enlarged.h"
@@ -378,13 +379,9 @@ static void run_units(conv_image *image, int images, int begin, int end)
     }
 }
 
-static void conv_task(void *context, int task, int worker)
+static void run_piece(const conv_job *job, conv_piece piece, int worker)
 {
-    const conv_job *job = context;
     const conv_plan *plan = &job->plan;
-    conv_piece piece = piece_of_task(job, task);
-    if (piece.images == 0)
-        return;
     int begin = part_begin(job, piece.part), last_part = piece.part + piece.parts;
     conv_image image[MAX_PLAN_IMAGES];
     for (int i = 0; i < piece.images; i++) {
@@ -409,12 +406,35 @@ static void conv_task(void *context, int task, int worker)
     }
 }
 
+static void conv_task(void *context, int task, int worker)
+{
+    conv_piece piece = piece_of_task(context, task);
+    if (piece.images > 0)
+        run_piece(context, piece, worker);
+}
+
+/* Of a weight_sequel. */
+static void data_task(void *context, int image, int images, int worker)
+{
+    const conv_job *job = context;
+    for (int last = image + images, group; image < last; image += group) {
+        group = smaller(job->plan.images, last - image);
+        run_piece(job, (conv_piece){image, group, 0, job->parts}, worker);
+    }
+}
+
 /* ---- the operations -------------------------------------------------------------------------------------------- */
 
 /* Images are done in halves where that leaves all bands as they are. */
 static int plan_parts(const conv_plan *plan)
 {
-    return plan->images == 1 && plan->units % (2 * plan->band) == 0 ? 2 : 1;
+    return RC_FAST(plan_limits)()->uneven_tasks && plan->images == 1 && plan->units % (2 * plan->band) == 0 ? 2 : 1;
+}
+
+static void no_part_is_done(const conv_job *job)
+{
+    for (int image = 0; image < job->n; image++)
+        atomic_init(&job->parts_done[image], 0);
 }
 
 /* With short vectors a batch takes so long that the last task does not matter. Few images are cut into more parts for
@@ -430,8 +450,7 @@ static void run_job(conv_job *job, int n, bool with_sums)
         job->shares = rc_pool_threads(job->cpu->pool);
         int fewest = n / job->shares, most = (n + job->shares - 1) / job->shares;
         job->share_tasks = larger(tasks_of_share(job, fewest), tasks_of_share(job, most));
-        for (int image = 0; image < n; image++)
-            atomic_init(&job->parts_done[image], 0);
+        no_part_is_done(job);
         job->reversed = job->cpu->turn++ % 2 == 1;
         rc_pool_run_two(job->cpu->pool, job->pack, (rc_phase){job->shares * job->share_tasks, conv_task, job});
         return;
@@ -543,12 +562,53 @@ static void conv_backward_data(rc_backend *table, const rc_conv *conv, const rc_
 static void conv_backward_weight(rc_backend *table, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
                                  void *dweight, void *dbias)
 {
+    rc_cpu *cpu = rc_cpu_of(table);
     if (!plan_fits(conv))
         reference_operations().conv_backward_weight(table, conv, x, dy, dweight, dbias);
     else if (RC_FAST(whole_fits)(conv))
-        RC_FAST(whole_backward_weight)(rc_cpu_of(table), conv, x, dy, dweight, dbias);
+        RC_FAST(whole_backward_weight)(cpu, conv, x, dy, dweight, dbias);
     else
-        RC_FAST(conv_backward_weight)(table, conv, x, dy, dweight, dbias);
+        RC_FAST(conv_backward_weight)(cpu, conv, x, dy, dweight, dbias, NULL, cpu->shared);
+}
+
+/* Both gradients of an image one after the other, so that the second finds dy and x in the cache? Few images are rather
+ * cut into parts. */
+static bool runs_together(const rc_conv *conv, int n)
+{
+    return n >= RC_FAST(plan_limits)()->fewest_together && plan_fits(conv) && !RC_FAST(whole_fits)(conv) &&
+           RC_FAST(weights_take_sequel)(conv, n);
+}
+
+static size_t shared_floats(const conv_plan *plan, int n)
+{
+    return 2 * start_floats(plan) + line_floats(plan->packed_floats) + line_floats(plan->folded_floats) +
+           sums_floats(plan, n) + done_floats(n);
+}
+
+static void conv_both(rc_backend *table, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
+                      const void *weight, void *dweight, void *dbias, void *dx, const rc_back_epilogue *epilogue)
+{
+    if (!runs_together(conv, x->n)) {
+        conv_backward_weight(table, conv, x, dy, dweight, dbias);
+        conv_backward_data(table, conv, dy, weight, dx, epilogue);
+        return;
+    }
+    rc_cpu *cpu = rc_cpu_of(table);
+    conv_job job = {.cpu = cpu,
+                    .plan = RC_FAST(plan_backward_data)(conv, x->n), .n = x->n, .out = dx, .dy = dy,
+                                    .back_epilogue = epilogue, .add = epilogue->add};
+    job.parts = plan_parts(&job.plan);
+    prepare(&job, x->n, weight, NULL, NULL);
+    no_part_is_done(&job);
+    const weight_sequel sequel = {job.pack, data_task, &job};
+    RC_FAST(conv_backward_weight)(cpu, conv, x, dy, dweight, dbias, &sequel,
+                                  (float *)cpu->shared + shared_floats(&job.plan, x->n));
+}
+
+rc_conv_both *RC_FAST(conv_both)(const rc_backend *be)
+{
+    bool own = be->conv_backward_data == conv_backward_data && be->conv_backward_weight == conv_backward_weight;
+    return own ? conv_both : NULL;
 }
 
 static rc_status reserve_conv(rc_backend *table, const rc_conv *conv, int n)
@@ -571,8 +631,9 @@ static rc_status reserve_conv(rc_backend *table, const rc_conv *conv, int n)
         const conv_plan *plan = &plans[i];
         int widest = plan->in_w > plan->out_w ? plan->in_w : plan->out_w;
         int deepest = plan->in_cp > plan->out_cp ? plan->in_cp : plan->out_cp;
-        size_t shared = 2 * start_floats(plan) + line_floats(plan->packed_floats) + line_floats(plan->folded_floats) +
-                        sums_floats(plan, n) + done_floats(n);
+        size_t shared = shared_floats(plan, n);
+        if (i == 1 && runs_together(conv, n))
+            shared += RC_FAST(weight_workspace)(conv, n).shared;
         size_t scratch = (size_t)plan->images * line_floats(plan->band_floats) + line_floats(plan->workspace_floats) +
                          line_floats((size_t)widest * (size_t)deepest);
         need.shared = need.shared > shared ? need.shared : shared;

@@ -167,6 +167,7 @@ static void run_pieces(const weight_group *group, int first, int last, float *sl
 /* What a task works with. */
 typedef struct weight_worker {
     weight_job *job;
+    int worker;
     float *scratch;
     weight_group group;
     int slot, unit; /* the last unit that it did, and whose; -1: none */
@@ -213,6 +214,9 @@ static void run_unit(weight_worker *w, int slot, int unit, bool add, float *to)
     run_band(group, band, to, dy_is_big && group->channel == 0 ? bias : NULL, dy_is_big ? NULL : bias);
     w->slot = slot;
     w->unit = unit;
+    /* It takes the scratch, where the next unit begins with other images. */
+    if (w->job->sequel && band == plan->bands - 1)
+        w->job->sequel->run(w->job->sequel->context, first, group->images, w->worker);
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------------------------- */
@@ -279,7 +283,8 @@ static void weight_task(void *context, int task, int worker)
     const weight_plan *plan = &job->plan;
     int slot = task / plan->splits, split = task % plan->splits;
     int blocks = (plan->small_cp + plan->small_block - 1) / plan->small_block;
-    weight_worker w = {.job = job, .scratch = rc_cpu_scratch(job->cpu, worker), .slot = -1, .spare = -1};
+    weight_worker w = {
+        .job = job, .worker = worker, .scratch = rc_cpu_scratch(job->cpu, worker), .slot = -1, .spare = -1};
     w.group.plan = plan;
     w.group.channel = blocks * split / plan->splits * plan->small_block;
     w.group.channels = smaller(blocks * (split + 1) / plan->splits * plan->small_block, plan->small_cp) -
@@ -317,13 +322,19 @@ workspace RC_FAST(weight_workspace)(const rc_conv *conv, int n)
                                   line_floats(plan.transformed_floats) + line_floats((size_t)deepest * (size_t)widest)};
 }
 
-void RC_FAST(conv_backward_weight)(rc_backend *table, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
-                                   void *dweight, void *dbias)
+bool RC_FAST(weights_take_sequel)(const rc_conv *conv, int n)
 {
-    weight_job job = {.cpu = rc_cpu_of(table),
+    return RC_FAST(plan_weights)(conv, n).splits == 1;
+}
+
+void RC_FAST(conv_backward_weight)(rc_cpu *cpu, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
+                                   void *dweight, void *dbias, const weight_sequel *sequel, float *memory)
+{
+    weight_job job = {.cpu = cpu,
+                      .sequel = sequel,
                       .plan = RC_FAST(plan_weights)(conv, x->n), .x = x, .dy = dy, .result = dweight};
     const weight_plan *plan = &job.plan;
-    job.slots = job.cpu->shared;
+    job.slots = memory;
     job.spares = job.slots + (size_t)plan->slots * plan->slot_floats;
     job.folded = job.spares + (size_t)plan->spares * plan->slot_floats;
     job.gradient = folded_floats(plan) ? job.folded : job.result;
@@ -334,6 +345,10 @@ void RC_FAST(conv_backward_weight)(rc_backend *table, const rc_conv *conv, const
     int lanes = plan->slots * plan->splits;
     for (int lane = 0; lane < lanes; lane++) /* its owner has the first unit */
         atomic_init(&job.lane[lane].left, units_left(1, slot_units(&job, lane / plan->splits)));
-    rc_pool_run(job.cpu->pool, lanes, weight_task, &job);
+    rc_phase tasks = {lanes, weight_task, &job};
+    if (sequel)
+        rc_pool_run_two(cpu->pool, sequel->before, tasks);
+    else
+        rc_pool_run(cpu->pool, tasks.tasks, tasks.fn, tasks.ctx);
     RC_FAST(sum_weights)(&job, dbias);
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "backend/cpu/fast/convolution/band.h"
+#include "backend/cpu/fast/convolution/conv.h"
 #include "backend/cpu/fast/convolution/weight_plan.h"
 
 /* The images that are in the bands at a time. */
@@ -30,6 +31,7 @@ typedef struct weight_lane {
 
 typedef struct weight_job {
     rc_cpu *cpu;
+    const weight_sequel *sequel; /* NULL: none */
     weight_plan plan;
     const rc_tensor *x;
     const rc_grad *dy;

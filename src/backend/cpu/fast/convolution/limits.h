@@ -16,6 +16,7 @@ typedef struct plan_limits {
     int enlarged_floats; /* workspace of an enlarged input */
     int narrow_floats;   /* workspace of narrow outputs */
     int fewest_tasks;    /* small images are worked on together if at least this many groups of them remain */
+    int fewest_together; /* images: both gradients of one come one after the other */
     bool uneven_tasks;   /* the last tasks of a thread are made shorter */
 
     int slot_bytes;   /* weight gradients: all private ones together */
