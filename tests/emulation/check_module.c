@@ -462,6 +462,9 @@ static void test_wide_layers(void **state)
     for (size_t i = 0; i < sizeof draws / sizeof *draws; i++)
         for (int shape = 0; shape < SHAPES; shape++)
             check_case(draws[i].operation, draws[i].seed[shape], true, FIRST + shape);
+    check_case("conv_forward", 2, true, 20);       /* applies a skip and ReLU */
+    check_case("conv_forward", 1, true, 18);       /* applies a curved activation */
+    check_case("conv_backward_data", 1, true, 23); /* neither adds nor takes sums */
 }
 
 /* Cases of many images come once more with few. */

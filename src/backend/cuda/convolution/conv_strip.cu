@@ -27,7 +27,7 @@ static bool cut_strips(strip_cut *cut, int height, int width, int most_bytes)
         cut->strip_w = shares(width, cut->strips);
         rc_cuda_set_row(cut, height, cut->strip_w, cut->strips > 1);
         cut->pixels = shares(STRIP_POSITIONS + 2 * (cut->columns + 1), 4) * 4;
-        cut->tile_bytes = greatest(cut->pixels * WGMMA_ROW, STRIP_HAND_BYTES);
+        cut->tile_bytes = cut->pixels * WGMMA_ROW;
         if (tiles_bytes(cut) <= most_bytes) {
             cut->by_strips = reciprocal(cut->strips);
             return true;
@@ -84,7 +84,7 @@ bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, 
     int height = greatest(shares(cut->out_h, taps.out_step), shares(cut->source_h, step));
     int width = greatest(shares(cut->out_w, taps.out_step), shares(cut->source_w, step));
     int rest = WGMMA_ALIGN + STRIP_STAGES * STRIP_STEP + 2 * STRIP_STAGES * BULK_BARRIER +
-               (SINK_ROWS + STRIP_WARPS * 2) * STRIP_N * (int)sizeof(float) + STRIP_POSITIONS * (int)sizeof(int);
+               SINK_ROWS * STRIP_N * (int)sizeof(float) + 2 * (int)sizeof(strip_places);
     if (!cut_strips(cut, height, width, rc_cuda_shared(cuda, CONV_SHARED_HALF) - rest))
         return false;
     rc_cuda_list_parts(&cut->parts, &taps, -1, cut->columns, WGMMA_ROW);

@@ -9,10 +9,9 @@
 #ifndef RC_BACKEND_CUDA_CONVOLUTION_CONV_STRIP_CUH
 #define RC_BACKEND_CUDA_CONVOLUTION_CONV_STRIP_CUH
 
-#include "backend/cuda/convolution/conv_strip.h"
+#include "backend/cuda/convolution/conv_strip_sink.cuh"
 #include "backend/cuda/convolution/conv_wide.cuh"
 #include "backend/cuda/product/bulk.cuh"
-#include "backend/cuda/product/wgmma.cuh"
 
 template <typename Sink> struct strip_arguments {
     const bf16 *map; /* (n, source_h, source_w, source_c) */
@@ -214,24 +213,6 @@ __device__ inline void ask_for_pixel(const gradient_sink &sink, int pixel, int c
         prefetch_line(y.stored + at);
 }
 
-/* Adds sixteen sums over the four lanes that have the same channels, and leaves each lane four of them. Returns which:
- * the first of four neighbours. */
-__device__ inline int share_sums(float (&v)[16])
-{
-    int first = 0;
-#pragma unroll
-    for (int step = 16, half = 8; step >= 8; step /= 2, half /= 2) {
-        bool upper = threadIdx.x & step;
-        first += upper ? half : 0;
-#pragma unroll
-        for (int i = 0; i < half; i++) {
-            float mine = upper ? v[i + half] : v[i], other = upper ? v[i] : v[i + half];
-            v[i] = mine + __shfl_xor_sync(0xffffffffu, other, step);
-        }
-    }
-    return first;
-}
-
 /* The sums of four warps: 64 channels by 128 positions. Rows of the products are channels, so that few channels make a
  * product as wide as many do. */
 template <typename Sink> struct strip_products {
@@ -266,64 +247,20 @@ template <typename Sink> struct strip_products {
             multiply_rows(sum, operand_after(weights, product * 32), operand_after(pixels, product * 32));
         close_products();
     }
-
-    /* 64 positions, as (64 positions, STRIP_HAND). */
-    __device__ void hand(int positions, float *to) const
-    {
-        to += threadIdx.x % 4 * 2 * STRIP_HAND + first_channel();
-#pragma unroll
-        for (int p = 0; p < 2; p++) {
-            if (p != positions)
-                continue;
-#pragma unroll
-            for (int j = 0; j < 32; j++)
-                to[(j / 4 * 8 + j % 2) * STRIP_HAND + j / 2 % 2 * 8] = sum[p * 32 + j];
-        }
-    }
-
-    /* Hands the results over to the sink through shared memory, (64, STRIP_HAND) for these four warps. The sink gets
-     * whole lines of the map. Its code runs in a loop: written out for all of the sums it takes longer to fetch than to
-     * run. places: of the results of all positions. warp_sums are this warp's, (2, STRIP_N). */
-    __device__ void take(const Sink &sink, const int *places, const float *table, int channel, float *warp_sums,
-                         float *space) const
-    {
-        int lane = threadIdx.x % 32, warp_row = threadIdx.x % 128 / 32 * 16, mine = lane % 8 * 8;
-        sink_sums sums = {};
-#pragma unroll
-        for (int p = 0; p < 2; p++) {
-            join_four_warps();
-            hand(p, space);
-            join_four_warps();
-#pragma unroll 1
-            for (int row = warp_row + lane / 8; row < warp_row + 16; row += 8) {
-                typename Sink::ahead ahead[2];
-                float8 v[2];
-                int pixel[2];
-#pragma unroll
-                for (int j = 0; j < 2; j++) {
-                    pixel[j] = places[first_position() + p * 64 + row + 4 * j];
-                    v[j] = load8(space + (row + 4 * j) * STRIP_HAND + mine);
-                }
-                sink.fetch(ahead, pixel, channel + mine);
-                sink.take(v, ahead, rows_at(table + mine, STRIP_N), pixel, channel + mine, sums);
-            }
-        }
-        join_four_warps(); /* nobody reads the places any more */
-        if (!sink.partial)
-            return;
-        float all[16];
-#pragma unroll
-        for (int k = 0; k < 8; k++) {
-            all[k] = sums.first.v[k];
-            all[8 + k] = sums.second.v[k];
-        }
-        int first = share_sums(all);
-        float *to = warp_sums + first / 8 * STRIP_N + mine + first % 8;
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            to[k] += all[k];
-    }
 };
+
+/* Adds the sums of the lanes that have the same channels, and leaves those of each four warps, (2, STRIP_N). */
+__device__ inline void share_sums(strip_sums &mine, int channel, float *to)
+{
+    float all[4] = {mine.first[0], mine.first[1], mine.second[0], mine.second[1]};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        all[i] += __shfl_xor_sync(0xffffffffu, all[i], 1);
+        all[i] += __shfl_xor_sync(0xffffffffu, all[i], 2);
+        if (threadIdx.x % 4 == 0)
+            to[i / 2 * STRIP_N + channel + i % 2 * 8] = all[i];
+    }
+}
 
 /* Grid: (blocks of all groups, tiles of channels, phases of the result). */
 template <typename Sink>
@@ -334,9 +271,9 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
     const strip_cut &cut = a.cut;
     const wide_parts &list = cut.parts;
     char *shared = operand_memory(), *tiles = shared + STRIP_STAGES * STRIP_STEP;
-    float *table = (float *)(tiles + 2 * cut.tile_bytes), *sums = table + SINK_ROWS * N; /* sums: (warps, 2, N) */
-    int *places = (int *)(sums + STRIP_WARPS * 2 * N);
-    char *barriers = (char *)(places + STRIP_POSITIONS);
+    float *table = (float *)(tiles + 2 * cut.tile_bytes);
+    strip_places *places = (strip_places *)(table + SINK_ROWS * N);
+    char *barriers = (char *)(places + 2);
     int *pixels = (int *)(barriers + 2 * STRIP_STAGES * BULK_BARRIER);
     int phase = blockIdx.z, block_channel = blockIdx.y * N, warp = same_in_warp(threadIdx.x / 32);
     tile_share share = share_of_block(cut, blockIdx.x);
@@ -362,11 +299,11 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
     if (a.hurries && !a.tickets)
         start_kernel_after();
     make_table<STRIP_THREADS>(a.sink, share.group, block_channel, N, table);
-    for (int i = threadIdx.x; i < STRIP_WARPS * 2 * N; i += STRIP_THREADS)
-        sums[i] = 0;
     strip_products<Sink> mine;
+    strip_sums sums = {};
     unsigned tile_address = shared_address(tiles);
     wide_stage stage = {share.row, 0, stages.first_part, 0};
+    int turn = 0;
     if (stage.tile < share.tiles)
         list_pixels(cut, share.group, stage, pixels);
     __syncthreads();
@@ -374,7 +311,7 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
         copy_strip(a.map, cut, pixels, tile_address);
     while (stage.tile < share.tiles) {
         int place = result_of(cut, share.group, strip_tile(cut, stage.tile), threadIdx.x, phase);
-        places[threadIdx.x] = place; /* the four warps of this position take its results */
+        list_place(place, places[turn]);
         ask_for_pixel(a.sink, place, block_channel);
         mine.begin(table + ROW_BIAS * N);
         for (bool ends = false; !ends; stage = stages.after(stage)) {
@@ -405,15 +342,19 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
             }
         }
         wait_for_products<0>();
+        take_sums(mine.sum);
         __syncthreads(); /* nobody reads the last stage's pixels any more: results take their place */
-        mine.take(a.sink, places, table, block_channel, sums + warp * 2 * N,
-                  (float *)(tiles + (stage.buffer ^ 1) * cut.tile_bytes) + threadIdx.x / 128 * 64 * STRIP_HAND);
+        strip_space space(tile_address + (stage.buffer ^ 1) * cut.tile_bytes, places[turn]);
+        take_results(a.sink, mine.sum, space, table + mine.first_channel(), block_channel, sums);
+        turn ^= 1; /* others may still read the places of this tile */
     }
     ring.end();
     if (a.sink.partial) {
+        __syncthreads(); /* nobody reads the tiles any more: sums, (groups of four warps, 2, N), take their place */
+        share_sums(sums, mine.first_channel(), (float *)tiles + threadIdx.x / 128 * 2 * N);
         __syncthreads();
         write_block_sums<N>(a.sink.partial, cut, share, cut.most_blocks * gridDim.z, share.row * gridDim.z + phase,
-                            a.sink.y.cp, block_channel, STRIP_WARPS, sums);
+                            a.sink.y.cp, block_channel, STRIP_THREADS / 128, (const float *)tiles);
     }
     if (a.tickets)
         finish_norm<N, STRIP_THREADS>(a.norm, a.tickets + blockIdx.y, a.sink.partial, cut.most_blocks * gridDim.z,

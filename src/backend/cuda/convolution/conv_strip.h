@@ -22,10 +22,6 @@ enum {
     STRIP_BLOCKS = 2 /* of a multiprocessor: one multiplies while the other stores */
 };
 
-/* Results on their way to the sink lie in shared memory, 64 channels of 64 positions of every four warps. The 16 bytes
- * between rows let lanes write to different banks. */
-enum { STRIP_HAND = 64 + 4 /* floats of a row */, STRIP_HAND_BYTES = STRIP_THREADS / 128 * 64 * STRIP_HAND * 4 };
-
 static_assert(STRIP_POSITIONS == STRIP_THREADS, "each thread finds the place of a position");
 
 /* The row of positions of a strip. */
@@ -63,6 +59,14 @@ typedef struct strip_cut : strip_row {
     unsigned by_strips;
     wide_parts parts;
 } strip_cut;
+
+/* Where the results of a tile go, in shared memory: their pixels in the map, -1 where there is none, and a bit for each
+ * that there is. Pixels lie as the threads of conv_strip_sink.cuh copy them: every sixteenth of the positions of four
+ * warps is neighbours. */
+typedef struct strip_places {
+    int pixel[STRIP_THREADS / 128][16][STRIP_WIDTH / 16];
+    unsigned exist[STRIP_WARPS];
+} strip_places;
 
 typedef struct strip_plan {
     conv_form form;

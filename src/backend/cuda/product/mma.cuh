@@ -65,6 +65,20 @@ __device__ inline unsigned pack_rectified(float low, float high)
     return bits;
 }
 
+/* Ones in the halves of two bf16 that are above 0. */
+__device__ inline unsigned positive_halves(unsigned pair)
+{
+    __nv_bfloat162 zero = __floats2bfloat162_rn(0, 0);
+    return __hgt2_mask(*(const __nv_bfloat162 *)&pair, zero);
+}
+
+/* Products of two pairs of bf16. */
+__device__ inline unsigned multiply_halves(unsigned a, unsigned b)
+{
+    __nv_bfloat162 product = __hmul2(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b);
+    return *(const unsigned *)&product;
+}
+
 __device__ inline void copy16_async(unsigned to_shared, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to_shared), "l"(from) : "memory");
@@ -85,6 +99,18 @@ __device__ inline void copy16_async_if(int place, unsigned to_shared, const void
                  "cp.async.cg.shared.global [%0], [%1], 16, ignore;\n"
                  "}" ::"r"(to_shared),
                  "l"(from), "r"(place)
+                 : "memory");
+}
+
+/* Nothing is stored for a negative place. */
+__device__ inline void store16_if(int place, void *to, const unsigned from[4])
+{
+    asm volatile("{\n"
+                 ".reg .pred exists;\n"
+                 "setp.ge.s32 exists, %0, 0;\n"
+                 "@exists st.global.v4.u32 [%1], {%2, %3, %4, %5};\n"
+                 "}" ::"r"(place),
+                 "l"(__cvta_generic_to_global(to)), "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
                  : "memory");
 }
 

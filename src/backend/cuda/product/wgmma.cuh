@@ -47,6 +47,14 @@ template <int COUNT> __device__ inline void wait_for_products()
     RC_WGMMA("wgmma.wait_group.sync.aligned %0;" ::"n"(COUNT) : "memory");
 }
 
+/* Of products that have been waited for: the compiler moves nothing that uses the sums before this. */
+template <int N> __device__ inline void take_sums(float (&d)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+f"(d[i]));
+}
+
 /* Numbers of the sums in the text of an instruction, and the sums themselves. */
 #define RC_PLACES_32 \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
@@ -90,6 +98,14 @@ __device__ inline void multiply_third(float (&d)[96], unsigned long long a, unsi
     RC_WGMMA("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" RC_PLACES_32 "}, %32, %33, 1, 1, 1, 1, 1;"
              : RC_SUMS_32(d, 64)
              : "l"(a), "l"(b));
+}
+
+/* What load_matrices_transposed() (mma.cuh) loads. */
+__device__ inline void store_matrices_transposed(unsigned address, const unsigned from[4])
+{
+    RC_WGMMA("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(from[0]),
+             "r"(from[1]), "r"(from[2]), "r"(from[3])
+             : "memory");
 }
 
 #undef RC_PLACES_32

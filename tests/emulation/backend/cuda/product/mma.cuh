@@ -86,6 +86,16 @@ inline unsigned pack_rectified(float low, float high)
     return pack_bf16(low > 0 ? low : 0, high > 0 ? high : 0);
 }
 
+inline unsigned positive_halves(unsigned pair)
+{
+    return (half_of_word(pair, 0) > 0 ? 0xffffu : 0) | (half_of_word(pair, 1) > 0 ? 0xffff0000u : 0);
+}
+
+inline unsigned multiply_halves(unsigned a, unsigned b)
+{
+    return pack_bf16(half_of_word(a, 0) * half_of_word(b, 0), half_of_word(a, 1) * half_of_word(b, 1));
+}
+
 /* A copy on its way. What it overwrites is NaN at once, and its bytes arrive when the thread waits for them: a kernel
  * that asks too early or does not wait is noticed. */
 struct emulated_copy {
@@ -115,6 +125,12 @@ inline void copy16_async(unsigned to_shared, const void *from)
 inline void copy16_async_if(int place, unsigned to_shared, const void *from)
 {
     copy16_async_part(to_shared, from, place >= 0 ? 16 : 0);
+}
+
+inline void store16_if(int place, void *to, const unsigned from[4])
+{
+    if (place >= 0)
+        memcpy(to, from, 16);
 }
 
 inline void prefetch_line(const void *)
