@@ -305,10 +305,12 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  *                  never stopped. The model, the images and the settings must be those of that lesson: another one
  *                  is RECOLLECT_INVALID_ARGUMENT. Backend and threads may be others
  *     adapt        what learning changes. "all": the net and its head, by the method. "top": of the net its last stage
- *                  alone, or as many as the setting trained_stages says. "head": rows of new classes in
- *                  the head alone; the net and all other rows keep their bits, and it takes seconds. "" or not set:
+ *                  alone, or as many as the setting trained_stages says. "head": rows of the head alone; the net keeps
+ *                  its bits, and it takes seconds. All rows are made anew where the model has the statistics of images
+ *                  of all its classes, else those of new classes are added. "" or not set, and neither `method` nor
+ *                  `epochs` set: "head" for a model with such statistics, unless more classes come than it knows;
  *                  "head" for a net that comes from elsewhere and knows 100 classes or has images above 64 pixels,
- *                  "top" for any other from elsewhere, unless `method` or `epochs` is set; "all" for others
+ *                  "top" for any other from elsewhere. "all" for others
  *
  * An unknown name, or a value that the option does not take (out of its range, or none of its choices), is
  * RECOLLECT_INVALID_ARGUMENT and changes nothing; learning itself finds values that do not go together. Options last

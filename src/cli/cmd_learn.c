@@ -40,7 +40,7 @@ static const rc_option options[OPTIONS] = {
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME", NULL,
                 "how to learn ('recollect methods' explains); the model's own, else cwd", 0, 0},
     [ADAPT] = {"adapt", RC_OPTION_TEXT, "head|top|all", NULL,
-               "what learns: new rows of the head, the last stage, too, or all; chosen by the model", 0, 0},
+               "what learns: rows of the head, the last stage, too, or all; chosen by the model", 0, 0},
     [EPOCHS] = {"epochs", RC_OPTION_INTEGER, "N", NULL, "exact passes over the images, refinement included", 1, 100000},
     [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "seed of every random number; the model's own, else 1", 0,
               INT64_MAX},
