@@ -370,6 +370,7 @@ struct rc_backend {
     rc_status (*link_workers)(rc_backend *);
     struct rc_workers *workers;
     int part, parts;
+    size_t bucket_bytes; /* a pass sums gradients as soon as it has so many bytes of them; 0: when it has all */
 
     /* Every backend fills all entries from here on. */
     /* Memory and control. Not for use inside a step, except zero and copy. */
@@ -409,8 +410,11 @@ struct rc_backend {
      * holds. */
     void (*fork)(rc_backend *, int lane);
     void (*join)(rc_backend *, int lane);
-    /* Over processes, in their order; nothing where there is one. */
+    /* Sums over processes, in their order; nothing where there is one. sum_workers begins one, after all that the
+     * current lane holds so far, beside what it is given next. wait_workers lets the current lane wait for all that
+     * were begun; until then the numbers belong to their sums. */
     void (*sum_workers)(rc_backend *, void *real, size_t count);
+    void (*wait_workers)(rc_backend *);
     void (*step_begin)(rc_backend *, rc_step *); /* advances step and batch */
 
     /* Workspace for the largest call that will come: packed weights, bands, sums of each thread. */

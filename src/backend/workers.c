@@ -58,12 +58,26 @@ rc_status rc_workers_check(const rc_workers *workers, const rc_backend *backend)
                          backend->about.name, workers->count);
 }
 
+/* Test builds only: RECOLLECT_BUCKET_BYTES lets small nets have several buckets, and large ones one (0). */
+static void cut_buckets(rc_backend *backend)
+{
+#if RC_TEST_HOOKS
+    const char *bytes = getenv("RECOLLECT_BUCKET_BYTES");
+    if (bytes != NULL)
+        backend->bucket_bytes = (size_t)strtoul(bytes, NULL, 10);
+#else
+    (void)backend;
+#endif
+}
+
 rc_status rc_workers_join(rc_workers *workers, rc_backend *backend)
 {
     if (workers == NULL)
         return RC_OK;
     RC_TRY(rc_workers_check(workers, backend));
-    return backend->join_workers(backend, workers);
+    RC_TRY(backend->join_workers(backend, workers));
+    cut_buckets(backend);
+    return RC_OK;
 }
 
 uint32_t rc_workers_word(rc_workers *workers, uint32_t word)

@@ -3,7 +3,7 @@
  *
  * How they talk is a table, which a module fills (librecollect_mpi.so, mpi/module.c): the library itself links no MPI.
  * All calls but `fail` are collective: every process makes the same ones in the same order, one at a time, from any of
- * its threads. A process that dies ends all of them. */
+ * its threads. (What begins a talk and what finishes it count as calls, too.) A process that dies ends all of them. */
 #ifndef RC_BACKEND_WORKERS_H
 #define RC_BACKEND_WORKERS_H
 
@@ -11,13 +11,19 @@
 
 typedef struct rc_workers rc_workers;
 
+enum { RC_TALK_SLOTS = 2 };
+
 struct rc_workers {
     int index, count; /* this process, of how many */
     int beside;       /* of these, how many run on this machine, this one among them */
     /* The `bytes` of every process, one after the other in the order of the processes. */
     void (*gather)(rc_workers *, const void *mine, void *all, size_t bytes);
-    /* Block i of `to` (count blocks of `bytes`) goes to process i; block i of `from` comes from it. */
-    void (*exchange)(rc_workers *, const void *to, void *from, size_t bytes);
+    /* Talks that go on beside what the process does next, until `finish`; each has a slot of its own, and its memory
+     * is the talk's as long. exchange: block i of `to` (count blocks of `bytes`) goes to process i; block i of `from`
+     * comes from it. */
+    void (*begin_gather)(rc_workers *, int slot, const void *mine, void *all, size_t bytes);
+    void (*begin_exchange)(rc_workers *, int slot, const void *to, void *from, size_t bytes);
+    void (*finish)(rc_workers *, int slot);
     /* The leader's bytes to all. */
     void (*lead)(rc_workers *, void *data, size_t bytes);
     /* close: waits for the others and frees the table. fail: prints the message and ends all processes at once. */

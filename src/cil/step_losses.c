@@ -326,6 +326,7 @@ void rc_losses_of_projections(rc_training *t, const void *features)
                               projection_part(t, t->projection_gradient, 2),
                               projection_part(t, t->projection_gradient, 3), false);
     be->sum_workers(be, t->projection_gradient, rc_projection_reals(d));
+    be->wait_workers(be);
 }
 
 void rc_losses_of_features(rc_training *t, const void *features, void *dfeatures)

@@ -315,10 +315,11 @@ static void head_gradient(rc_training *t, const void *features, bool refines)
         turned_gradient(t, features);
     if (refines)
         rc_losses_of_drawn(t);
-    be->sum_workers(be, t->head_gradient, (size_t)t->classes * (size_t)t->d);
-    rc_losses_of_rows(t); /* of the head alone, which every process has */
     if (t->bias_gradient != NULL)
         be->sum_workers(be, t->bias_gradient, (size_t)t->classes);
+    be->sum_workers(be, t->head_gradient, (size_t)t->classes * (size_t)t->d);
+    be->wait_workers(be);
+    rc_losses_of_rows(t); /* of the head alone, which every process has */
 }
 
 /* Between the two passes a device has little to do, so what need not wait runs on the side lane: the teacher beside the

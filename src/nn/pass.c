@@ -336,7 +336,8 @@ static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, 
         case RC_OP_FORK: be->fork(be, RC_WEIGHT_LANE); break;
         case RC_OP_MAIN: be->fork(be, RC_MAIN_LANE); break;
         case RC_OP_JOIN: be->join(be, RC_WEIGHT_LANE); break;
-        case RC_OP_SUM_WORKERS: be->sum_workers(be, gradient, pass->net->params); break;
+        case RC_OP_SUM_WORKERS: be->sum_workers(be, real_at(pass, gradient, step->param), step->params); break;
+        case RC_OP_WAIT_WORKERS: be->wait_workers(be); break;
         }
     }
 }

@@ -7,7 +7,7 @@
 #include "nn/pass_steps.h"
 
 enum {
-    RC_STEPS_PER_LAYER = 16, /* more than any layer has: prepare 1, forward 3, backward 10 */
+    RC_STEPS_PER_LAYER = 20, /* more than any layer has: prepare 1, forward 3, backward 13, and 2 at the end */
     RC_BUFFERS_PER_LAYER = 12,
     RC_NO_BUFFER = -1
 };
@@ -41,6 +41,7 @@ typedef struct rc_pass_build {
     bool stored[RC_MAX_LAYERS];                    /* the value exists at this point of the forward list */
     int first_fused[RC_MAX_LAYERS];                /* of those that run at once and end with it */
     rc_gradient_state gradient[RC_MAX_LAYERS + 1]; /* of layer i at i + 1, of the net input at 0 */
+    int sent; /* the gradients of this layer and of all later ones are on their way */
 } rc_pass_build;
 
 /* (n, h, w, cp) act. */

@@ -10,6 +10,9 @@
  *     or, where the backend reads dL/draw from a map (reads_finished_gradient): BN backward  gradient of skip
  *     finish  weight gradient  gradient of input
  *     or, where the backend runs layers at once: BN backward of the last  all of the rest  weight gradients of all
+ * Between BN backward and what follows may stand a bucket: the gradients of the layers after this one go to the other
+ * processes (rest of the biases' gradients, SUM_WORKERS). BN backward talks to them, too, and one talk waits for the
+ * other: so a bucket has until the next layer's BN backward to travel without holding up anybody.
  * (FROZEN: the statistics of all layers end the forward pass, and BN backward of all layers begins the backward pass.)
  * - The first writer of a gradient overwrites, later ones add; the last one takes the sums that the normalisation of
  *   that layer needs.
@@ -398,12 +401,34 @@ static bool trains_back(rc_pass_build *b, int first)
            (begin->skip < 0 || state(b, begin->skip)->needed);
 }
 
+/* All gradients of the layers from `done` on are listed: those that have not been sent are a bucket, if they are enough
+ * for one or if they are the last. Gradients of biases that are 0 come here, and so as late as they may: the main lane
+ * has nothing else to do at the end while weight gradients run. */
+static void list_bucket(rc_pass_build *b, int done, bool last)
+{
+    size_t param = rc_net_params_before(b->net, done), enough = b->backend->bucket_bytes;
+    size_t params = rc_net_params_before(b->net, b->sent) - param;
+    if (!last && (enough == 0 || params * b->backend->real_bytes < enough))
+        return;
+    for (int i = b->sent - 1; i >= done; i--) {
+        if (b->net->layer[i].weights > 0 && rc_layer_bias_cancels(&b->net->layer[i]))
+            emit(b, RC_OP_ZERO_BIAS, i);
+    }
+    b->sent = done;
+    if (params == 0)
+        return;
+    rc_pass_step *step = emit(b, RC_OP_SUM_WORKERS, RC_NO_LAYER);
+    step->param = param;
+    step->params = params;
+}
+
 /* The same as list_fused_backward, with the weight gradients, for which dL/draw of every layer stays. */
 static void list_fused_train_backward(rc_pass_build *b, int first, int last)
 {
     const rc_layer *begin = &b->net->layer[first];
     rc_gradient_state *gradient = state(b, begin->in);
     list_bn_backward(b, last);
+    list_bucket(b, last + 1, false);
     for (int i = first + 1; i <= last; i++) {
         if (b->net->layer[i].skip == begin->in)
             gradient->writers--;
@@ -454,6 +479,8 @@ static void list_group(rc_pass_build *b, int index)
     const rc_layer *layer = &b->net->layer[index];
     if (layer->bn.on && b->train)
         list_bn_backward(b, index);
+    if (b->train)
+        list_bucket(b, index + 1, false);
     bool finished = finishes(b, index);
     if (finished) {
         list_skip(b, index, layer->skip); /* which takes the gradient as it is */
@@ -472,6 +499,22 @@ static void list_group(rc_pass_build *b, int index)
         emit_writer(b, together ? RC_OP_WEIGHT_AND_DATA : RC_OP_DATA, index, layer->in);
 }
 
+/* Is it part of a bucket? */
+static bool in_bucket(const rc_pass_step *step)
+{
+    return step->op == RC_OP_ZERO_BIAS || step->op == RC_OP_SUM_WORKERS || step->op == RC_OP_WAIT_WORKERS;
+}
+
+/* Where the group ends that begins at a step, or that the step is in. A bucket belongs to the group that it stands in
+ * or behind. */
+static int group_end(const rc_pass_step *steps, int first, int count)
+{
+    int end = first + 1;
+    while (end < count && (steps[end].layer == steps[first].layer || in_bucket(&steps[end])))
+        end++;
+    return end;
+}
+
 /* With lanes the weight gradients of small maps may run until the end: what they read stays as long, so that the main
  * lane need not wait. One of a large map keeps the whole device busy by itself, so that little is lost by waiting for
  * it: what it reads stays until the layer after has been done, and memory is saved. */
@@ -479,16 +522,14 @@ static void keep_for_weights(rc_pass_build *b)
 {
     const rc_pass_step *steps = b->pass->step;
     for (int i = b->pass->forward_end; i < b->steps; i++) {
-        int layer = steps[i].layer, last = i, first = steps[i].op == RC_OP_FUSED_WEIGHT ? steps[i].first : layer;
+        int layer = steps[i].layer, first = steps[i].op == RC_OP_FUSED_WEIGHT ? steps[i].first : layer;
         if (steps[i].op != RC_OP_WEIGHT && steps[i].op != RC_OP_FUSED_WEIGHT)
             continue;
-        while (last < b->steps && steps[last].layer == layer)
-            last++;
-        for (int next = steps[last].layer; last + 1 < b->steps && steps[last + 1].layer == next;)
-            last++;
+        int end = group_end(steps, i, b->steps);
         bool large = rc_pass_map_bytes(b, &b->net->layer[layer]) > b->backend->busy_bytes;
+        end = large && end < b->steps ? group_end(steps, end, b->steps) : b->steps;
         for (int index = first; index <= layer; index++)
-            use_for_weight(b, index, large ? last : b->steps - 1);
+            use_for_weight(b, index, end - 1);
     }
 }
 
@@ -502,6 +543,7 @@ void rc_pass_list_steps(rc_pass_build *b)
     pass->prepare_end = b->steps;
     list_forward(b);
     pass->forward_end = b->steps;
+    b->sent = b->net->layers;
     if (!b->eval) {
         find_writers(b);
         /* A frozen normalisation needs no sums: again all at once. */
@@ -522,13 +564,10 @@ void rc_pass_list_steps(rc_pass_build *b)
             }
         }
     }
-    /* At the end, where the main lane has nothing else to do while weight gradients run. */
-    for (int i = b->net->layers - 1; i >= 0 && b->train; i--) {
-        if (state(b, i)->needed && b->net->layer[i].weights > 0 && rc_layer_bias_cancels(&b->net->layer[i]))
-            emit(b, RC_OP_ZERO_BIAS, i);
+    if (b->train) {
+        list_bucket(b, pass->settings.frozen, true);
+        emit(b, RC_OP_WAIT_WORKERS, RC_NO_LAYER);
     }
-    if (b->train)
-        emit(b, RC_OP_SUM_WORKERS, RC_NO_LAYER);
     pass->backward_end = b->steps;
     if (b->train && b->backend->lanes > 1)
         keep_for_weights(b);
@@ -541,7 +580,7 @@ void rc_pass_list_steps(rc_pass_build *b)
 static int weight_on_main_lane(const rc_pass_step *steps, int count)
 {
     int last = count - 1;
-    while (last >= 0 && (steps[last].op == RC_OP_SUM_WORKERS || steps[last].op == RC_OP_ZERO_BIAS))
+    while (last >= 0 && in_bucket(&steps[last]))
         last--;
     return last >= 0 && steps[last].op == RC_OP_WEIGHT ? last : -1;
 }
@@ -591,32 +630,38 @@ void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
     memcpy(copy, pass->step + begin, (size_t)count * sizeof *copy);
     int pending[RC_MAX_LAYERS], pendings = 0; /* layers whose weight gradient may still be running */
     int on_main = weight_on_main_lane(copy, count);
+    bool forked = false; /* since the last join */
     b->steps = begin;
     for (int i = 0; i < count;) {
-        int end = i + 1;
-        while (end < count && copy[end].layer == copy[i].layer)
-            end++;
+        int end = group_end(copy, i, count);
         /* Waiting at the start of the group keeps its own weight gradient beside its other steps. */
-        bool wait = copy[i].op == RC_OP_SUM_WORKERS;
+        bool wait = false;
         for (int s = i; s < end && !wait; s++) {
             for (int p = 0; p < pendings && !wait; p++)
                 wait = disturbs(b, &copy[s], pending[p]);
         }
-        if (wait && pendings > 0) {
+        if (wait) {
             emit(b, RC_OP_JOIN, RC_NO_LAYER);
             pendings = 0;
+            forked = false;
         }
         for (; i < end; i++) {
-            bool fused = copy[i].op == RC_OP_FUSED_WEIGHT;
-            bool beside = fused || (copy[i].op == RC_OP_WEIGHT && i != on_main);
+            bool fused = copy[i].op == RC_OP_FUSED_WEIGHT, sum = copy[i].op == RC_OP_SUM_WORKERS;
+            bool at_end = copy[i].op == RC_OP_WAIT_WORKERS || (sum && copy[i + 1].op == RC_OP_WAIT_WORKERS);
+            if (at_end && forked)
+                emit(b, RC_OP_JOIN, RC_NO_LAYER);
+            forked = forked && !at_end;
+            /* A bucket follows the weight gradients: so the main lane need not wait for them. */
+            bool beside = fused || (sum && !at_end) || (copy[i].op == RC_OP_WEIGHT && i != on_main);
             if (beside)
                 emit(b, RC_OP_FORK, RC_NO_LAYER);
             pass->step[b->steps++] = copy[i];
             if (!beside)
                 continue;
-            for (int layer = fused ? copy[i].first : copy[i].layer; layer <= copy[i].layer; layer++)
+            for (int layer = fused ? copy[i].first : copy[i].layer; layer <= copy[i].layer && !sum; layer++)
                 pending[pendings++] = layer;
             emit(b, RC_OP_MAIN, RC_NO_LAYER);
+            forked = true;
         }
     }
     pass->backward_end = b->steps;

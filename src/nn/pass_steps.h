@@ -30,7 +30,8 @@ typedef enum rc_pass_op {
     RC_OP_FORK,             /* what follows runs beside, on lane RC_WEIGHT_LANE */
     RC_OP_MAIN,             /* what follows is on the main lane again */
     RC_OP_JOIN,             /* the main lane waits for RC_WEIGHT_LANE */
-    RC_OP_SUM_WORKERS       /* gradients of all parameters */
+    RC_OP_SUM_WORKERS,      /* a bucket of gradients of parameters that are finished goes to the other processes */
+    RC_OP_WAIT_WORKERS      /* until all buckets are summed */
 } rc_pass_op;
 
 typedef struct rc_pass_step {
@@ -42,6 +43,8 @@ typedef struct rc_pass_step {
     bool sums;     /* SKIP, *DATA, FUSED_TRAIN_BACK: this finishes the gradient, take the sums of its normalisation */
     int first;     /* FUSED_*: the first of the layers, `layer` being the last */
     bool add_skip; /* FUSED_(TRAIN_)BACK: add to the gradient of the first layer's skip, otherwise overwrite */
+    size_t param;  /* SUM_WORKERS: the first parameter */
+    size_t params; /* and how many */
 } rc_pass_step;
 
 /* One layer. Pointers are backend memory of the pass. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A run in several processes under mpirun: losses of every stage and accuracies are those of one process, the bits are
-# the same every time, and one process alone writes. A process that is killed ends all of them, and the run goes on with
-# another number of processes.
+# the same every time, however gradients are cut into buckets, and one process alone writes. A process that is killed
+# ends all of them, and the run goes on with another number of processes.
 #
 # usage: test_mpi.sh PART RECOLLECT MPIRUN
 #   PART: equal (2 and 4 processes against one), killed, usage; MPIRUN may be empty, then the test is skipped (code 77)
@@ -39,6 +39,9 @@ equal() {
         grep -qF "$count processes work together" err.txt || fail "$count processes did not work together"
         [ "$(grep -c '^CwD ' out.txt)" -eq 1 ] || fail "not one process alone printed: $(cat out.txt)"
         compare_losses one "of-$count" 40 1e-4 || fail "losses of $count processes are not those of one"
+        RECOLLECT_BUCKET_BYTES=2000 processes $count "${tiny[@]}" --out "cut-$count" || fail "buckets: $(tail -n 3 err.txt)"
+        cmp -s "of-$count/cwd/task-2.safetensors" "cut-$count/cwd/task-2.safetensors" ||
+            fail "$count processes: gradients in many buckets give other bits"
         for name in cwd/classes.csv cwd/confusion.csv; do
             cmp -s "one/$name" "of-$count/$name" || fail "$count processes: $name differs"
         done

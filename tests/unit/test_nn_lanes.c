@@ -1,6 +1,10 @@
 /* Weight gradients run beside the other steps. The latest moment at which a lane may run is when the main lane waits
  * for it, and the lane of this test runs exactly then: at the join. If the main lane of a pass overwrites a gradient
- * too early, the result differs from that of a pass without lanes. */
+ * too early, the result differs from that of a pass without lanes.
+ *
+ * So do sums over processes: a bucket of gradients is taken away when its sum runs, and NaN is left in its place until
+ * the main lane waits for all sums. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,12 +18,13 @@
 enum { LOSS = 31, MOST = 64, RANDOM_NETS = 400 };
 
 typedef struct late_call {
-    enum { CONV, LINEAR } kind;
+    enum { CONV, LINEAR, SUM } kind;
     rc_conv conv;
     rc_linear linear;
     rc_tensor x, y;
     rc_grad dy;
     void *dweight, *dbias;
+    size_t reals; /* SUM: from dweight on */
 } late_call;
 
 static rc_backend original; /* the entries as they were */
@@ -28,6 +33,15 @@ static int pooled;    /* gradients of poolings, of all nets */
 static bool finishes; /* backends that are opened from now on read dL/draw from a map, */
 static bool waits;    /* and every map keeps them busy */
 static late_call calls[MOST];
+
+static struct {
+    size_t bytes; /* of a bucket of the backends that are opened from now on */
+    int lanes;    /* of theirs */
+    int count, early, waits;
+    char *first;  /* address of the gradient that the last one begins with */
+    float *taken; /* what they had, as it will lie in the gradient */
+    size_t reals; /* in all */
+} bucket = {.lanes = 2};
 
 static late_call *enqueue(int kind)
 {
@@ -80,6 +94,42 @@ static void late_fork(rc_backend *be, int to)
     lane = to;
 }
 
+static void take_bucket(rc_backend *be, void *reals, size_t count)
+{
+    bucket.reals += count;
+    bucket.taken -= count; /* they come from the end of the gradient to its beginning */
+    be->read_real(be, bucket.taken, reals, count);
+    for (size_t i = 0; i < count; i++)
+        ((float *)reals)[i] = NAN;
+}
+
+static void late_sum(rc_backend *be, void *reals, size_t count)
+{
+    assert_true(count > 0);
+    bucket.count++;
+    bucket.early += late > 0;
+    if (bucket.first != NULL)
+        assert_ptr_equal((char *)reals + count * be->real_bytes, bucket.first);
+    bucket.first = reals;
+    if (lane == 0) {
+        assert_int_equal(late, 0);
+        take_bucket(be, reals, count);
+        return;
+    }
+    late_call *call = enqueue(SUM);
+    call->dweight = reals;
+    call->reals = count;
+}
+
+static void late_wait(rc_backend *be)
+{
+    assert_int_equal(lane, 0);
+    assert_int_equal(late, 0);
+    bucket.waits++;
+    if (bucket.first != NULL)
+        be->write_real(be, bucket.first, bucket.taken, bucket.reals);
+}
+
 static void late_join(rc_backend *be, int from)
 {
     assert_int_equal(from, 1);
@@ -88,7 +138,9 @@ static void late_join(rc_backend *be, int from)
     for (int i = 0; i < late; i++) {
         late_call *call = &calls[i];
         call->dy.y = &call->y;
-        if (call->kind == CONV)
+        if (call->kind == SUM)
+            take_bucket(be, call->dweight, call->reals);
+        else if (call->kind == CONV)
             original.conv_backward_weight(be, &call->conv, &call->x, &call->dy, call->dweight, call->dbias);
         else
             original.linear_backward_weight(be, &call->linear, &call->x, &call->dy, call->dweight, call->dbias);
@@ -124,13 +176,6 @@ static void no_extra_sums(rc_backend *be, const rc_grad *dy, void *partial)
 {
     sums += 1000;
     original.bn_backward_sums(be, dy, partial);
-}
-
-static void sum_after_all(rc_backend *be, void *reals, size_t count)
-{
-    assert_int_equal(lane, 0);
-    assert_int_equal(late, 0);
-    original.sum_workers(be, reals, count);
 }
 
 static bool always_finished(rc_backend *be, const rc_conv *conv, int n)
@@ -169,7 +214,7 @@ static rc_backend *open_with_late_lane(void)
     rc_backend *be;
     nn_must(rc_backend_open("reference", 1, NULL, &be));
     original = *be;
-    be->lanes = 2;
+    be->lanes = bucket.lanes;
     be->busy_bytes = waits ? 0 : SIZE_MAX;
     be->fork = late_fork;
     be->join = late_join;
@@ -180,13 +225,18 @@ static rc_backend *open_with_late_lane(void)
     be->conv_backward_data = main_lane_data;
     be->skip_backward = main_lane_skip;
     be->bn_backward_sums = no_extra_sums;
-    be->sum_workers = sum_after_all;
+    be->bucket_bytes = bucket.bytes;
+    be->sum_workers = late_sum;
+    be->wait_workers = late_wait;
     be->reads_finished_gradient = finishes ? always_finished : NULL;
     be->copy_backward = main_lane_finish;
     be->keeps_taps = true;
     be->max_pool_forward = keep_taps;
     be->max_pool_backward = expect_taps;
     lane = late = joins = beside = on_main = sums = materialised = finished = 0;
+    bucket.count = bucket.early = bucket.waits = 0;
+    bucket.first = NULL;
+    bucket.reals = 0;
     return be;
 }
 
@@ -196,10 +246,20 @@ static void compare_once(const rc_net *net, const rc_pass_settings *settings)
     nn_fixture a, b;
     nn_open(&a, "reference", 1, net, settings, 1);
     nn_open_on(&b, open_with_late_lane(), net, settings, 1);
+    float *taken = malloc((net->params + 1) * sizeof *taken);
+    assert_non_null(taken);
+    bucket.taken = taken + net->params;
+    for (size_t i = 0; i < net->params; i++)
+        ((float *)a.gradient)[i] = ((float *)b.gradient)[i] = NAN;
     nn_step(&a, LOSS);
     nn_step(&b, LOSS);
+    free(taken);
     assert_int_equal(late, 0);
-    assert_true(on_main <= (settings->input_gradient ? 0 : 1));
+    assert_int_equal(bucket.waits, 1);
+    size_t still = rc_net_params_before(net, settings->frozen);
+    assert_int_equal(bucket.reals, net->params - still); /* each once */
+    assert_true(bucket.first == NULL || bucket.first == (char *)rc_real_at(b.backend, b.gradient, still));
+    assert_true(on_main <= (settings->input_gradient ? 0 : 1) || bucket.lanes == 1);
     int kept = 0;
     for (int i = 0; i < net->layers; i++)
         kept += rc_layer_pending(&net->layer[i]) && (net->layer[i].keep_value || net->layer[i].output);
@@ -256,6 +316,60 @@ static void random_nets(void **state)
     }
 }
 
+/* Cut as often as possible, into some, and into one; with the lanes of a device and with that of a CPU. */
+static void buckets_are_whole(void **state)
+{
+    (void)state;
+    static const size_t bytes[] = {1, 512, 2048, SIZE_MAX};
+    static rc_net net;
+    for (uint64_t seed = 1; seed <= RANDOM_NETS; seed++) {
+        nn_random_net(&net, seed);
+        finishes = seed % 2 == 0;
+        waits = seed % 4 < 2;
+        bucket.bytes = bytes[seed / 4 % 4];
+        bucket.lanes = seed % 3 == 0 ? 1 : 2;
+        compare_once(&net, &train);
+    }
+    for (int i = 0; nn_test_net(&net, i) != NULL; i++) {
+        for (rc_pass_settings top = train; top.frozen < net.layers; top.frozen++) {
+            bucket.bytes = bytes[(i + top.frozen) % 4];
+            bucket.lanes = 1 + top.frozen / 4 % 2;
+            compare_once(&net, &top);
+        }
+    }
+    bucket.bytes = 0;
+    bucket.lanes = 2;
+}
+
+/* A bucket goes as soon as the layer after it has brought its normalisation back, beside the rest of the pass. */
+static void buckets_go_early(void **state)
+{
+    (void)state;
+    static rc_net net;
+    nn_must(rc_net_resnet_small(&net, 3, 8, 8, 4, 2));
+    finishes = waits = false;
+    compare_once(&net, &train);
+    assert_int_equal(bucket.count, 1);
+    bucket.bytes = 1;
+    compare_once(&net, &train);
+    int weighted = 0;
+    for (int i = 0; i < net.layers; i++)
+        weighted += net.layer[i].params > 0;
+    assert_int_equal(bucket.count, weighted);
+    assert_true(bucket.early >= weighted - 2); /* the first has weight gradients before it as well */
+    bucket.bytes = net.params * sizeof(float) / 2;
+    compare_once(&net, &train);
+    assert_int_equal(bucket.count, 2);
+    waits = true; /* the main lane waits for weight gradients as often as it does without buckets */
+    for (size_t bytes = 0; bytes < 2; bytes++) {
+        int before = joins;
+        bucket.bytes = bytes;
+        compare_once(&net, &train);
+        assert_true(bytes == 0 || joins == before);
+    }
+    bucket.bytes = 0;
+}
+
 /* In a ResNet every weight gradient runs beside the gradient of the same layer's input, and is waited for at most once
  * for each layer. */
 static void lanes_overlap(void **state)
@@ -276,21 +390,11 @@ static void one_lane_finishes(void **state)
     (void)state;
     static rc_net net;
     nn_must(rc_net_resnet_small(&net, 3, 8, 8, 4, 2));
-    nn_fixture a, b;
     finishes = true;
-    rc_backend *be = open_with_late_lane();
-    be->lanes = 1;
-    nn_open_on(&b, be, &net, &train, 1);
-    nn_open(&a, "reference", 1, &net, &train, 1);
-    nn_step(&a, LOSS);
-    nn_step(&b, LOSS);
+    bucket.lanes = 1;
+    compare_once(&net, &train);
+    bucket.lanes = 2;
     assert_int_equal(finished, net.layers - 2); /* all convolutions but the first, which has no other gradient */
-    double *x = nn_read(&a, a.gradient, net.params), *y = nn_read(&b, b.gradient, net.params);
-    assert_memory_equal(x, y, net.params * sizeof *x);
-    free(x);
-    free(y);
-    nn_close(&a);
-    nn_close(&b);
 }
 
 /* Other modes have no weight gradients and fork nothing. */
@@ -310,8 +414,13 @@ static void frozen_does_not_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nets),         cmocka_unit_test(random_nets),          cmocka_unit_test(lanes_overlap),
-        cmocka_unit_test(one_lane_finishes), cmocka_unit_test(frozen_does_not_fork),
+        cmocka_unit_test(test_nets),
+        cmocka_unit_test(random_nets),
+        cmocka_unit_test(lanes_overlap),
+        cmocka_unit_test(buckets_are_whole),
+        cmocka_unit_test(buckets_go_early),
+        cmocka_unit_test(one_lane_finishes),
+        cmocka_unit_test(frozen_does_not_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,7 +55,8 @@ static const char *const names[] = {[RC_OP_BN_EVAL] = "bn_eval",
                                     [RC_OP_FORK] = "fork",
                                     [RC_OP_MAIN] = "main",
                                     [RC_OP_JOIN] = "join",
-                                    [RC_OP_SUM_WORKERS] = "sum_workers"};
+                                    [RC_OP_SUM_WORKERS] = "sum_workers",
+                                    [RC_OP_WAIT_WORKERS] = "wait_workers"};
 
 static const char *layer_name(const rc_net *net, int index)
 {
@@ -71,6 +72,8 @@ static void add_step(const rc_pass *pass, int i)
     add(" %s: %s %s to %s%s%s%s, with %s, first %d", list, names[s->op], layer_name(net, s->layer),
         layer_name(net, s->target), s->add ? " added" : "", s->sums ? " with sums" : "",
         s->add_skip ? " and the skip added" : "", layer_name(net, s->addend), s->first);
+    if (s->op == RC_OP_SUM_WORKERS)
+        add("  %zu parameters from %zu on", s->params, s->param);
 }
 
 /* Where something lies in the pass; -1: it does not exist. */

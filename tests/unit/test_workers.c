@@ -23,10 +23,21 @@ typedef struct room {
     const void *shown[MOST];
 } room;
 
+/* A talk that was begun: nothing happens before it is finished, and what it is to bring is NaN until then. */
+typedef struct talk {
+    enum { NO_TALK, GATHER, EXCHANGE } kind;
+    const void *out;
+    void *in;
+    size_t bytes;
+} talk;
+
 typedef struct worker {
     rc_workers table;
     room *at;
     const char *backend, *method;
+    size_t bucket_bytes;
+    talk talk[RC_TALK_SLOTS];
+    int beside; /* talks while another is under way */
     learning_bits learnt;
     double loss[64]; /* of every boundary, weighted */
     int losses;
@@ -59,11 +70,35 @@ static void gather(rc_workers *w, const void *mine, void *all, size_t bytes)
     looked(w);
 }
 
-static void exchange(rc_workers *w, const void *to, void *from, size_t bytes)
+static void begin_talk(rc_workers *w, int slot, talk begun)
 {
-    show(w, to);
+    assert_in_range(slot, 0, RC_TALK_SLOTS - 1);
+    assert_int_equal(of(w)->talk[slot].kind, NO_TALK);
+    for (int i = 0; i < RC_TALK_SLOTS; i++)
+        of(w)->beside += of(w)->talk[i].kind != NO_TALK;
+    memset(begun.in, 0xff, begun.bytes * (size_t)w->count);
+    of(w)->talk[slot] = begun;
+}
+
+static void begin_gather(rc_workers *w, int slot, const void *mine, void *all, size_t bytes)
+{
+    begin_talk(w, slot, (talk){GATHER, mine, all, bytes});
+}
+
+static void begin_exchange(rc_workers *w, int slot, const void *to, void *from, size_t bytes)
+{
+    begin_talk(w, slot, (talk){EXCHANGE, to, from, bytes});
+}
+
+static void finish(rc_workers *w, int slot)
+{
+    const talk t = of(w)->talk[slot];
+    assert_int_not_equal(t.kind, NO_TALK);
+    of(w)->talk[slot].kind = NO_TALK;
+    show(w, t.out);
     for (int i = 0; i < w->count; i++)
-        memcpy((char *)from + (size_t)i * bytes, (const char *)of(w)->at->shown[i] + (size_t)w->index * bytes, bytes);
+        memcpy((char *)t.in + (size_t)i * t.bytes,
+               (const char *)of(w)->at->shown[i] + (t.kind == EXCHANGE ? (size_t)w->index * t.bytes : 0), t.bytes);
     looked(w);
 }
 
@@ -73,6 +108,18 @@ static void lead(rc_workers *w, void *data, size_t bytes)
     if (w->index > 0)
         memcpy(data, of(w)->at->shown[0], bytes);
     looked(w);
+}
+
+static rc_workers table_of(int index, int count)
+{
+    return (rc_workers){.index = index,
+                        .count = count,
+                        .beside = count,
+                        .gather = gather,
+                        .begin_gather = begin_gather,
+                        .begin_exchange = begin_exchange,
+                        .finish = finish,
+                        .lead = lead};
 }
 
 /* ---- learning ---------------------------------------------------------------------------------------------------- */
@@ -110,11 +157,14 @@ static void *learn(void *user)
     snprintf(s.rotations, sizeof s.rotations, "all");
     assert_int_equal(rc_backend_open(w->backend, 1, NULL, &be), RC_OK);
     assert_int_equal(rc_workers_join(w->table.count > 1 ? &w->table : NULL, be), RC_OK);
+    be->bucket_bytes = w->bucket_bytes;
     learning_create(&l, be, w->method, &s);
     learning_teach(&l, 0, 2, 2, &hooks);
     rc_learner_end_task(&l);
     learning_teach(&l, 1, 1, 4, &hooks);
     w->learnt = learning_take(&l);
+    for (int i = 0; i < RC_TALK_SLOTS; i++)
+        assert_int_equal(w->talk[i].kind, NO_TALK);
     rc_learner_destroy(&l);
     rc_backend_close(be);
     if (w->table.kept != NULL)
@@ -122,23 +172,24 @@ static void *learn(void *user)
     return NULL;
 }
 
-static void learn_with(int count, const char *backend, const char *method, worker *w)
+static void learn_in_buckets(int count, const char *backend, const char *method, size_t bucket_bytes, worker *w)
 {
     room at;
     pthread_t thread[MOST];
     pthread_barrier_init(&at.all_here, NULL, (unsigned)count);
     for (int i = 0; i < count; i++) {
         w[i] = (worker){
-            .table =
-                {.index = i, .count = count, .beside = count, .gather = gather, .exchange = exchange, .lead = lead},
-            .at = &at,
-            .backend = backend,
-            .method = method};
+            .table = table_of(i, count), .at = &at, .backend = backend, .method = method, .bucket_bytes = bucket_bytes};
         assert_int_equal(pthread_create(&thread[i], NULL, learn, &w[i]), 0);
     }
     for (int i = 0; i < count; i++)
         pthread_join(thread[i], NULL);
     pthread_barrier_destroy(&at.all_here);
+}
+
+static void learn_with(int count, const char *backend, const char *method, worker *w)
+{
+    learn_in_buckets(count, backend, method, 0, w);
 }
 
 /* The largest difference, relative to the largest number. */
@@ -208,6 +259,33 @@ static void kernels_agree_within_rounding(void **state)
     (void)state;
     compare("cpu", "cwd", 2, 1e-4);
     compare("cpu", "cwd", 4, 1e-4);
+}
+
+/* However gradients are cut, they travel whole and once: the same bits. Cut, they travel while others do. */
+static void buckets_change_no_bit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *backend;
+        int count;
+    } rows[] = {{"reference64", 1}, {"reference64", 2}, {"cpu", 2}, {"cpu", 4}};
+    static const size_t bytes[] = {1, 2000};
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        worker whole[MOST], cut[MOST];
+        int count = rows[row].count;
+        learn_in_buckets(count, rows[row].backend, "cwd", 0, whole);
+        for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+            learn_in_buckets(count, rows[row].backend, "cwd", bytes[i], cut);
+            for (int p = 0; p < count; p++) {
+                assert_true(learning_same(whole[p].learnt, cut[p].learnt));
+                assert_true(count == 1 || cut[p].beside > whole[p].beside);
+                assert_true(count == 1 || cut[p].collective > whole[p].collective);
+                learning_drop(cut[p].learnt);
+            }
+        }
+        for (int p = 0; p < count; p++)
+            learning_drop(whole[p].learnt);
+    }
 }
 
 /* ---- parts of a batch -------------------------------------------------------------------------------------------- */
@@ -322,9 +400,7 @@ static void logits_are_gathered_once(void **state)
     loser both[2], alone = {.w = {.table = {.count = 1}, .backend = "reference64"}};
     pthread_barrier_init(&at.all_here, NULL, 2);
     for (int i = 0; i < 2; i++) {
-        both[i] = (loser){.w = {.table = {.index = i, .count = 2, .gather = gather, .exchange = exchange, .lead = lead},
-                                .at = &at,
-                                .backend = "reference64"}};
+        both[i] = (loser){.w = {.table = table_of(i, 2), .at = &at, .backend = "reference64"}};
         assert_int_equal(pthread_create(&thread[i], NULL, lose, &both[i]), 0);
     }
     for (int i = 0; i < 2; i++)
@@ -402,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(methods_learn_what_one_process_learns),
         cmocka_unit_test(kernels_agree_within_rounding),
+        cmocka_unit_test(buckets_change_no_bit),
         cmocka_unit_test(parts_make_the_batch),
         cmocka_unit_test(logits_are_gathered_once),
         cmocka_unit_test(the_leader_says_how_far),

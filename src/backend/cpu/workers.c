@@ -11,10 +11,21 @@
 #include "backend/cpu/cpu.h"
 #include "backend/workers.h"
 
+/* Numbers that are being summed. */
+typedef struct bucket {
+    void *real;
+    size_t count;       /* 0: none */
+    char *whole, *part; /* (processes, part): what goes out, and then all sums; what comes in, and then the own sums */
+} bucket;
+
+enum { BUCKET_BYTES = 4 << 20, BUCKETS = RC_TALK_SLOTS, BLOCKS = WHOLE_BLOCKS + 2 * BUCKETS };
+
 struct rc_cpu_joined {
     rc_backend plain; /* the operations that were there before */
-    void *block[WHOLE_BLOCKS];
-    size_t bytes[WHOLE_BLOCKS];
+    void *block[BLOCKS];
+    size_t bytes[BLOCKS];
+    bucket bucket[BUCKETS];
+    int newest; /* bucket */
     whole_memory known;
     float share; /* of a weight */
 };
@@ -102,27 +113,70 @@ static void whole_average(rc_backend *be, void *value)
 
 /* ---- gradients of parameters ----------------------------------------------------------------------------------- */
 
-/* Every process sums a part of the numbers, which the others send to it, then sends the sums to the others: each number
- * travels twice, however many processes there are. */
-static void sum_workers(rc_backend *be, void *real, size_t count)
+static size_t part_of(const rc_backend *be, size_t count)
 {
-    size_t processes = count_of(be), part = (count + processes - 1) / processes, bytes = part * be->real_bytes;
-    char *whole = whole_block(be, 0, bytes * processes), *parts = whole_block(be, 1, bytes * processes);
-    memcpy(whole, real, count * be->real_bytes);
-    memset(whole + count * be->real_bytes, 0, (part * processes - count) * be->real_bytes);
-    be->workers->exchange(be->workers, whole, parts, bytes);
+    return (count + count_of(be) - 1) / count_of(be);
+}
+
+/* part[i] becomes the sum of all processes' part[i], in their order. */
+static void sum_part(const rc_backend *be, void *parts, size_t part)
+{
     for (size_t i = 0; i < part; i++) {
         double sum = 0;
-        for (size_t p = 0; p < processes; p++)
-            sum += be->real_bytes == sizeof(double) ? ((const double *)(void *)parts)[p * part + i]
-                                                    : (double)((const float *)(void *)parts)[p * part + i];
+        for (size_t p = 0; p < count_of(be); p++)
+            sum += be->real_bytes == sizeof(double) ? ((const double *)parts)[p * part + i]
+                                                    : (double)((const float *)parts)[p * part + i];
         if (be->real_bytes == sizeof(double))
-            ((double *)(void *)parts)[i] = sum;
+            ((double *)parts)[i] = sum;
         else
-            ((float *)(void *)parts)[i] = (float)sum;
+            ((float *)parts)[i] = (float)sum;
     }
-    be->workers->gather(be->workers, parts, whole, bytes);
-    memcpy(real, whole, count * be->real_bytes);
+}
+
+/* Every process sums a part of the numbers, which the others send to it, then sends the sums to the others: each number
+ * travels twice, however many processes there are. Two buckets are under way: the newest brings the parts together
+ * while the sums of the one before it travel. Talks begin and end at the same calls in all processes, so that their
+ * order is the same everywhere. */
+static void advance_buckets(rc_backend *be)
+{
+    struct rc_cpu_joined *j = rc_cpu_of(be)->joined;
+    rc_workers *workers = be->workers;
+    int newest = j->newest, before = (newest + 1) % BUCKETS;
+    bucket *ends = &j->bucket[before], *goes_on = &j->bucket[newest];
+    if (ends->count > 0) {
+        workers->finish(workers, before);
+        memcpy(ends->real, ends->whole, ends->count * be->real_bytes);
+        ends->count = 0;
+    }
+    if (goes_on->count > 0) {
+        size_t part = part_of(be, goes_on->count);
+        workers->finish(workers, newest);
+        sum_part(be, goes_on->part, part);
+        workers->begin_gather(workers, newest, goes_on->part, goes_on->whole, part * be->real_bytes);
+    }
+    j->newest = before;
+}
+
+static void sum_workers(rc_backend *be, void *real, size_t count)
+{
+    struct rc_cpu_joined *j = rc_cpu_of(be)->joined;
+    size_t part = part_of(be, count), bytes = part * be->real_bytes, all = bytes * count_of(be);
+    advance_buckets(be);
+    int slot = j->newest;
+    bucket *b = &j->bucket[slot];
+    *b = (bucket){.real = real,
+                  .count = count,
+                  .whole = whole_block(be, WHOLE_BLOCKS + 2 * slot, all),
+                  .part = whole_block(be, WHOLE_BLOCKS + 2 * slot + 1, all)};
+    memcpy(b->whole, real, count * be->real_bytes);
+    memset(b->whole + count * be->real_bytes, 0, all - count * be->real_bytes);
+    be->workers->begin_exchange(be->workers, slot, b->whole, b->part, bytes);
+}
+
+static void wait_workers(rc_backend *be)
+{
+    for (int i = 0; i < BUCKETS; i++)
+        advance_buckets(be);
 }
 
 /* ---- normalisation --------------------------------------------------------------------------------------------- */
@@ -196,7 +250,7 @@ static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const rc
 
 void rc_cpu_leave_workers(rc_cpu *cpu)
 {
-    for (int i = 0; cpu->joined != NULL && i < WHOLE_BLOCKS; i++)
+    for (int i = 0; cpu->joined != NULL && i < BLOCKS; i++)
         rc_free(cpu->allocator, cpu->joined->block[i]);
     rc_free(cpu->allocator, cpu->joined);
 }
@@ -211,7 +265,9 @@ rc_status rc_cpu_join_workers(rc_backend *be, struct rc_workers *workers)
     be->workers = workers;
     be->part = workers->index;
     be->parts = workers->count;
+    be->bucket_bytes = BUCKET_BYTES;
     be->sum_workers = sum_workers;
+    be->wait_workers = wait_workers;
     be->bn_train = bn_train;
     be->bn_statistics = bn_statistics;
     be->bn_backward = bn_backward;

@@ -11,16 +11,23 @@
 
 /* ---- lanes ----------------------------------------------------------------------------------------------------- */
 
+void rc_cuda_order_lanes(rc_cuda *cuda, int before, int after)
+{
+    rc_cuda_enqueue_deferred(cuda);
+    if (cuda->status == RC_OK &&
+        rc_cuda_check(cuda, cudaEventRecord(cuda->passed[before], cuda->stream[before]), "ordering lanes"))
+        rc_cuda_check(cuda, cudaStreamWaitEvent(cuda->stream[after], cuda->passed[before], 0), "ordering lanes");
+}
+
 static void control_fork(rc_backend *be, int lane)
 {
     rc_cuda *cuda = rc_cuda_of(be);
+    if (lane != 0) {
+        rc_cuda_order_lanes(cuda, 0, lane);
+        cuda->busy[lane] = true;
+    }
     rc_cuda_enqueue_deferred(cuda);
     cuda->lane = lane;
-    if (lane == 0 || cuda->status != RC_OK)
-        return;
-    if (rc_cuda_check(cuda, cudaEventRecord(cuda->forked, cuda->stream[0]), "fork"))
-        rc_cuda_check(cuda, cudaStreamWaitEvent(cuda->stream[lane], cuda->forked, 0), "fork");
-    cuda->busy[lane] = true;
 }
 
 static void control_join(rc_backend *be, int lane)
@@ -28,10 +35,9 @@ static void control_join(rc_backend *be, int lane)
     rc_cuda *cuda = rc_cuda_of(be);
     rc_cuda_enqueue_deferred(cuda);
     cuda->lane = 0;
-    if (lane == 0 || !cuda->busy[lane] || cuda->status != RC_OK)
+    if (lane == 0 || !cuda->busy[lane])
         return;
-    if (rc_cuda_check(cuda, cudaEventRecord(cuda->joined[lane], cuda->stream[lane]), "join"))
-        rc_cuda_check(cuda, cudaStreamWaitEvent(cuda->stream[0], cuda->joined[lane], 0), "join");
+    rc_cuda_order_lanes(cuda, lane, 0);
     cuda->busy[lane] = false;
 }
 
@@ -175,6 +181,10 @@ static void control_sum_workers(rc_backend *, void *, size_t)
 {
 }
 
+static void control_wait_workers(rc_backend *)
+{
+}
+
 __global__ static void step_begin_kernel(rc_step *step)
 {
     begin_after_kernel_before();
@@ -196,5 +206,6 @@ void rc_cuda_fill_control(rc_cuda *cuda)
     table->fork = control_fork;
     table->join = control_join;
     table->sum_workers = control_sum_workers;
+    table->wait_workers = control_wait_workers;
     table->step_begin = control_step_begin;
 }

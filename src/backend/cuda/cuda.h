@@ -16,14 +16,15 @@ extern "C" {
 }
 
 enum {
-    RC_CUDA_CHANNELS = 8,   /* the channel multiple: 16 bytes of bf16 */
-    RC_CUDA_LANES = 3,      /* lane 0 is the main one */
-    RC_CUDA_MAX_ROWS = 512, /* of `partial` */
-    RC_CUDA_GRAPHS = 8,     /* captured steps that are kept */
-    RC_CUDA_READINGS = 4,   /* of supplied images, in a step */
-    RC_CUDA_BROUGHT = 2,    /* batches of them on the device: one is read, one is copied */
-    RC_CUDA_TICKETS = 16,   /* of a lane: blocks count themselves with them */
-    RC_CUDA_MEETING = 32    /* words of a lane, for the blocks of a kernel that meet (meeting.cuh) */
+    RC_CUDA_CHANNELS = 8,                /* the channel multiple: 16 bytes of bf16 */
+    RC_CUDA_SUM_LANE = RC_SIDE_LANE + 1, /* sums over processes (workers.cu) */
+    RC_CUDA_LANES,                       /* lane 0 is the main one */
+    RC_CUDA_MAX_ROWS = 512,              /* of `partial` */
+    RC_CUDA_GRAPHS = 8,                  /* captured steps that are kept */
+    RC_CUDA_READINGS = 4,                /* of supplied images, in a step */
+    RC_CUDA_BROUGHT = 2,                 /* batches of them on the device: one is read, one is copied */
+    RC_CUDA_TICKETS = 16,                /* of a lane: blocks count themselves with them */
+    RC_CUDA_MEETING = 32                 /* words of a lane, for the blocks of a kernel that meet (meeting.cuh) */
 };
 
 struct rc_cuda_block;  /* one allocation (memory.cu) */
@@ -107,11 +108,11 @@ typedef struct rc_cuda {
     char device_name[64], isa[24], uuid[16];
 
     cudaStream_t stream[RC_CUDA_LANES];
-    cudaStream_t supply; /* orders what memory does; never captured */
-    cudaEvent_t forked, joined[RC_CUDA_LANES], waited;
-    bool busy[RC_CUDA_LANES]; /* forked to and not joined since */
-    int lane;                 /* where operations are enqueued */
-    bool capturing;           /* then nothing runs that was enqueued here */
+    cudaStream_t supply;                       /* orders what memory does; never captured */
+    cudaEvent_t passed[RC_CUDA_LANES], waited; /* passed: what a lane held when another was to wait for it */
+    bool busy[RC_CUDA_LANES];                  /* forked to and not joined since */
+    int lane;                                  /* where operations are enqueued */
+    bool capturing;                            /* then nothing runs that was enqueued here */
     rc_cuda_graph graph[RC_CUDA_GRAPHS];
     int next_graph;            /* the one that makes room */
     rc_cuda_readings readings; /* of the step that is captured */
@@ -183,6 +184,9 @@ static inline bool rc_cuda_check(rc_cuda *cuda, cudaError_t error, const char *d
         rc_cuda_set_error(cuda, error, doing);
     return error == cudaSuccess;
 }
+
+/* One lane waits for all that another holds so far (control.cu). */
+void rc_cuda_order_lanes(rc_cuda *cuda, int before, int after);
 
 /* Drops every captured step: what it refers to may be gone (control.cu). */
 void rc_cuda_drop_graphs(rc_cuda *cuda);

@@ -6,7 +6,9 @@
  * Of NCCL only calls that move bytes are used. It has sums of its own, but their order is up to the library.
  *
  * The lanes of a step may all have something to say. Each talk waits for the one before it, whatever its lane, so that
- * all processes talk in the order in which they enqueue. */
+ * all processes talk in the order in which they enqueue: MPI and a communicator of NCCL ask for that. Gradients, which
+ * have a lane of their own, have no communicator of their own for the same reason: two communicators may wait for each
+ * other on two cards unless both run at once, which a graph does not promise. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,10 +340,12 @@ static struct talk *find_talk(rc_cuda *cuda, const talk_kind *kind, const void *
 static void speak(void *user)
 {
     const struct talk *t = (const struct talk *)user;
-    if (t->scatter)
-        t->workers->exchange(t->workers, t->from, t->to, t->bytes);
-    else
+    if (t->scatter) {
+        t->workers->begin_exchange(t->workers, 0, t->from, t->to, t->bytes);
+        t->workers->finish(t->workers, 0);
+    } else {
         t->workers->gather(t->workers, t->from, t->to, t->bytes);
+    }
 }
 
 /* The blocks in pinned memory are whole ones: nobody reads what lies behind `total`. */

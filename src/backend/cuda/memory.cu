@@ -58,9 +58,9 @@ static cudaError_t return_to_pool(rc_cuda *cuda, void *memory)
 {
     cudaError_t error = cudaSuccess;
     for (int lane = 0; lane < RC_CUDA_LANES && error == cudaSuccess && !cuda->capturing; lane++) {
-        error = cudaEventRecord(cuda->joined[lane], cuda->stream[lane]);
+        error = cudaEventRecord(cuda->passed[lane], cuda->stream[lane]);
         if (error == cudaSuccess)
-            error = cudaStreamWaitEvent(cuda->supply, cuda->joined[lane], 0);
+            error = cudaStreamWaitEvent(cuda->supply, cuda->passed[lane], 0);
     }
     return error == cudaSuccess ? cudaFreeAsync(memory, cuda->supply) : error;
 }
@@ -182,7 +182,7 @@ rc_status rc_cuda_reserve_beside(rc_cuda *cuda, size_t bytes, size_t side_bytes)
     size_t before[RC_CUDA_LANES], wanted[RC_CUDA_LANES];
     bool grows = false;
     for (int lane = 0; lane < RC_CUDA_LANES; lane++) {
-        size_t least = lane == RC_SIDE_LANE ? side_bytes : bytes;
+        size_t least = lane == RC_CUDA_SUM_LANE ? 0 : lane == RC_SIDE_LANE ? side_bytes : bytes;
         before[lane] = cuda->workspace_bytes[lane];
         wanted[lane] = least > before[lane] ? least : before[lane];
         grows = grows || least > before[lane];

@@ -18,13 +18,11 @@ static void cuda_destroy(rc_backend *be)
         cudaMemPoolTrimTo(cuda->pool, 0);
     }
     for (int lane = 0; lane < RC_CUDA_LANES; lane++) {
-        if (cuda->joined[lane])
-            cudaEventDestroy(cuda->joined[lane]);
+        if (cuda->passed[lane])
+            cudaEventDestroy(cuda->passed[lane]);
         if (cuda->stream[lane])
             cudaStreamDestroy(cuda->stream[lane]);
     }
-    if (cuda->forked)
-        cudaEventDestroy(cuda->forked);
     if (cuda->waited)
         cudaEventDestroy(cuda->waited);
     if (cuda->supply)
@@ -35,13 +33,11 @@ static void cuda_destroy(rc_backend *be)
 /* The streams, and the pool of the device that memory comes from (memory.cu). */
 static cudaError_t make_streams(rc_cuda *cuda, int device)
 {
-    cudaError_t error = cudaEventCreateWithFlags(&cuda->forked, cudaEventDisableTiming);
-    if (error == cudaSuccess)
-        error = cudaEventCreateWithFlags(&cuda->waited, cudaEventDisableTiming | cudaEventBlockingSync);
+    cudaError_t error = cudaEventCreateWithFlags(&cuda->waited, cudaEventDisableTiming | cudaEventBlockingSync);
     for (int lane = 0; lane < RC_CUDA_LANES && error == cudaSuccess; lane++) {
         error = cudaStreamCreateWithFlags(&cuda->stream[lane], cudaStreamNonBlocking);
         if (error == cudaSuccess)
-            error = cudaEventCreateWithFlags(&cuda->joined[lane], cudaEventDisableTiming);
+            error = cudaEventCreateWithFlags(&cuda->passed[lane], cudaEventDisableTiming);
     }
     if (error == cudaSuccess)
         error = cudaStreamCreateWithFlags(&cuda->supply, cudaStreamNonBlocking);

@@ -16,7 +16,7 @@ extern "C" {
 #include "backend/cuda/link.h"
 #include "backend/cuda/map/norm.cuh"
 
-enum { WORKER_THREADS = 256 };
+enum { WORKER_THREADS = 256, BUCKET_BYTES = 4 << 20 };
 
 struct rc_cuda_party {
     rc_backend plain; /* the operations that were there before */
@@ -164,7 +164,7 @@ __global__ static void sum_parts_kernel(float *own, size_t here, const float *pa
 
 /* Every process sums a part of the numbers, which the others send to it, in place, then sends the sums to the others. A
  * process that is alone has the sums. */
-static void sum_workers(rc_backend *be, void *real, size_t count)
+static void sum_on_lane(rc_backend *be, void *real, size_t count)
 {
     rc_cuda *cuda = rc_cuda_of(be);
     size_t part = (count + count_of(be) - 1) / count_of(be), bytes = part * sizeof(float);
@@ -179,6 +179,27 @@ static void sum_workers(rc_backend *be, void *real, size_t count)
                                  (float *)real + first, here, (const float *)parts, part, be->parts, be->part);
     }
     rc_cuda_collect(cuda, real, bytes, count * sizeof(float));
+}
+
+/* Sums have a lane of their own, so that they travel beside the backward pass. Their talks have their turn among those
+ * of the other lanes (link.cu). */
+static void sum_workers(rc_backend *be, void *real, size_t count)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    int lane = cuda->lane;
+    rc_cuda_order_lanes(cuda, lane, RC_CUDA_SUM_LANE);
+    cuda->busy[RC_CUDA_SUM_LANE] = true;
+    cuda->lane = RC_CUDA_SUM_LANE;
+    sum_on_lane(be, real, count);
+    rc_cuda_enqueue_deferred(cuda);
+    cuda->lane = lane;
+}
+
+static void wait_workers(rc_backend *be)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    if (cuda->busy[RC_CUDA_SUM_LANE])
+        rc_cuda_order_lanes(cuda, RC_CUDA_SUM_LANE, cuda->lane);
 }
 
 /* ---- normalisation ---------------------------------------------------------------------------------------------- */
@@ -373,6 +394,7 @@ static bool has_a_part(const struct rc_workers *workers)
 static void bring_batches_together(rc_cuda *cuda)
 {
     rc_backend *be = &cuda->table;
+    be->bucket_bytes = BUCKET_BYTES;
     be->fuse_train = NULL; /* its kernels take the statistics of the part */
     if (cuda->bf16)
         fill_norm<sum_of<__nv_bfloat16>::type>(be);
@@ -395,6 +417,7 @@ rc_status rc_cuda_join_workers(rc_backend *be, struct rc_workers *workers)
     be->parts = workers->count;
     be->link_workers = rc_cuda_link_workers;
     be->sum_workers = sum_workers;
+    be->wait_workers = wait_workers;
     if (has_a_part(workers))
         bring_batches_together(cuda);
     return rc_cuda_open_talks(cuda);

@@ -12,18 +12,45 @@
 /* Counts of MPI are ints: what is larger goes in pieces. */
 enum { PIECE = 1 << 30 };
 
-static void gather(rc_workers *workers, const void *mine, void *all, size_t bytes)
+typedef struct mpi_workers {
+    rc_workers table; /* first, so that an rc_workers * is an mpi_workers * */
+    MPI_Request request[RC_TALK_SLOTS];
+} mpi_workers;
+
+static MPI_Request *request_of(rc_workers *workers, int slot)
 {
-    if (bytes > INT_MAX)
-        workers->fail(workers, "more than 2 GiB to gather at once");
-    MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+    return &((mpi_workers *)workers)->request[slot];
 }
 
-static void exchange(rc_workers *workers, const void *to, void *from, size_t bytes)
+static int count_of(rc_workers *workers, size_t bytes)
 {
     if (bytes > INT_MAX)
-        workers->fail(workers, "more than 2 GiB to exchange at once");
-    MPI_Alltoall(to, (int)bytes, MPI_BYTE, from, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+        workers->fail(workers, "more than 2 GiB to send at once");
+    return (int)bytes;
+}
+
+static void gather(rc_workers *workers, const void *mine, void *all, size_t bytes)
+{
+    int count = count_of(workers, bytes);
+    MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+/* Open MPI moves what was begun whenever the process calls MPI, which every normalisation of a backward pass does. */
+static void begin_gather(rc_workers *workers, int slot, const void *mine, void *all, size_t bytes)
+{
+    int count = count_of(workers, bytes);
+    MPI_Iallgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, MPI_COMM_WORLD, request_of(workers, slot));
+}
+
+static void begin_exchange(rc_workers *workers, int slot, const void *to, void *from, size_t bytes)
+{
+    int count = count_of(workers, bytes);
+    MPI_Ialltoall(to, count, MPI_BYTE, from, count, MPI_BYTE, MPI_COMM_WORLD, request_of(workers, slot));
+}
+
+static void finish(rc_workers *workers, int slot)
+{
+    MPI_Wait(request_of(workers, slot), MPI_STATUS_IGNORE);
 }
 
 static void lead(rc_workers *workers, void *data, size_t bytes)
@@ -33,7 +60,7 @@ static void lead(rc_workers *workers, void *data, size_t bytes)
         MPI_Bcast((char *)data + at, (int)(bytes - at < PIECE ? bytes - at : PIECE), MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
-static void finish(rc_workers *workers)
+static void close_all(rc_workers *workers)
 {
     if (workers->kept != NULL)
         workers->drop(workers->kept);
@@ -67,7 +94,7 @@ rc_status rc_mpi_open_workers(const rc_workers_host *host, rc_workers **workers)
         host->set_message("MPI is in use in this process already");
         return RECOLLECT_UNSUPPORTED;
     }
-    rc_workers *w = calloc(1, sizeof *w);
+    rc_workers *w = calloc(1, sizeof(mpi_workers));
     if (w == NULL) {
         host->set_message("no memory");
         return RECOLLECT_OUT_OF_MEMORY;
@@ -85,9 +112,11 @@ rc_status rc_mpi_open_workers(const rc_workers_host *host, rc_workers **workers)
     MPI_Comm_size(beside, &w->beside);
     MPI_Comm_free(&beside);
     w->gather = gather;
-    w->exchange = exchange;
+    w->begin_gather = begin_gather;
+    w->begin_exchange = begin_exchange;
+    w->finish = finish;
     w->lead = lead;
-    w->close = finish;
+    w->close = close_all;
     w->fail = fail;
     *workers = w;
     return RECOLLECT_OK;

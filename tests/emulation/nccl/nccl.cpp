@@ -2,7 +2,8 @@
  * MPI, which the program has begun, in host functions of the emulated stream; captured, they are replayed.
  *
  * It is strict where NCCL is: a number of processes or an id that do not fit are refused, sends and receives happen in
- * groups alone, a send without its receive never ends, and what is said in a group happens when the group ends.
+ * groups alone, a send without its receive never ends, and what is said in a group happens when the group ends. Where NCCL
+ * would hang or mix up bytes, it ends all processes: when they have not come to the same talk, counted as they enqueued.
  * RECOLLECT_EMULATED_NCCL=broken lets the second process fail to connect; RECOLLECT_EMULATED_TALKS is a file that the
  * first process tells how many talks there were: gathers, and groups that are not empty. */
 #include <mpi.h>
@@ -28,6 +29,7 @@ enum { SUCCESS, UNHANDLED = 1, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, BYTE = 0
 struct communicator {
     MPI_Comm comm;
     int count;
+    long enqueued; /* talks */
 };
 
 enum way { SEND, RECEIVE, GATHER };
@@ -50,8 +52,24 @@ long talks;
 struct talk {
     MPI_Comm comm;
     int index;
+    long number;
     std::vector<message> messages;
 };
+
+/* All processes are at the same talk. */
+void meet(const talk *t)
+{
+    int count;
+    MPI_Comm_size(t->comm, &count);
+    std::vector<long> numbers((size_t)count);
+    MPI_Allgather(&t->number, 1, MPI_LONG, numbers.data(), 1, MPI_LONG, t->comm);
+    for (int i = 0; i < count; i++)
+        if (numbers[(size_t)i] != t->number) {
+            fprintf(stderr, "emulated NCCL: process %d is at talk %ld, process %d at talk %ld\n", t->index, t->number,
+                    i, numbers[(size_t)i]);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+}
 
 void gather(const talk *t, const message &m)
 {
@@ -64,6 +82,7 @@ void run_group(void *user)
     const talk *t = (const talk *)user;
     std::vector<MPI_Request> requests;
     talks++;
+    meet(t);
     for (const message &m : t->messages) {
         requests.push_back(MPI_REQUEST_NULL);
         if (m.kind == SEND)
@@ -79,7 +98,7 @@ void run_group(void *user)
 int run_messages(const std::vector<message> &messages)
 {
     cudaStream_t stream = messages[0].stream;
-    talk *t = new talk{messages[0].with->comm, 0, messages};
+    talk *t = new talk{messages[0].with->comm, 0, messages[0].with->enqueued++, messages};
     MPI_Comm_rank(t->comm, &t->index);
     return stream->host(stream, run_group, t) == cudaSuccess ? SUCCESS : UNHANDLED;
 }
@@ -132,7 +151,7 @@ int ncclCommInitRank(void **comm, int count, ncclUniqueId id, int index)
     MPI_Comm_rank(MPI_COMM_WORLD, &real_index);
     if (count != real_count || index != real_index || id.internal[0] != 'n' || id.internal[127] != 'n')
         return INVALID_ARGUMENT;
-    communicator *made = new communicator{MPI_COMM_NULL, count};
+    communicator *made = new communicator{MPI_COMM_NULL, count, 0};
     MPI_Comm_dup(MPI_COMM_WORLD, &made->comm);
     if (wish && strcmp(wish, "broken") == 0 && index == 1) {
         delete made;

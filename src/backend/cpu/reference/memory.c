@@ -134,6 +134,11 @@ static void control_sum_workers(rc_backend *backend, void *reals, size_t count)
     (void)count;
 }
 
+static void control_wait_workers(rc_backend *backend)
+{
+    (void)backend;
+}
+
 /* From "just before" (UINT32_MAX) the first call makes step 0 of the stage and batch 0 of the epoch current. */
 static void control_step_begin(rc_backend *backend, rc_step *step)
 {
@@ -195,6 +200,7 @@ void RC_REFERENCE(fill_memory)(rc_backend *table)
     table->fork = control_lane;
     table->join = control_lane;
     table->sum_workers = control_sum_workers;
+    table->wait_workers = control_wait_workers;
     table->step_begin = control_step_begin;
     table->reserve_conv = reserve_conv;
     table->reserve_depthwise = reserve_conv;
