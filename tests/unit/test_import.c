@@ -244,6 +244,18 @@ static void misfits_are_named(void **state)
     snprintf(w->name[0], sizeof w->name[0], "conv1.weight");
 
     refused(RECOLLECT_FORMAT, "w", "cifar-resnet32", NULL, "tensors are missing: ");
+    char names[3][sizeof w->name[0]]; /* three are all named */
+    for (int i = 0; i < 3; i++) {
+        memcpy(names[i], w->name[i], sizeof names[i]);
+        snprintf(w->name[i], sizeof w->name[i], "other%d", i);
+    }
+    write_safetensors("w", w);
+    refused(RECOLLECT_FORMAT, "w", "cifar-resnet20", NULL,
+            "3 tensors are not expected: 'other0', 'other1', 'other2'");
+    assert_non_null(strstr(recollect_last_message(), "; 3 tensors are missing: conv1.weight, "));
+    assert_null(strstr(recollect_last_message(), " more"));
+    for (int i = 0; i < 3; i++)
+        memcpy(w->name[i], names[i], sizeof names[i]);
     w->count = 5;
     write_safetensors("w", w);
     refused(RECOLLECT_FORMAT, "w", "cifar-resnet20", NULL, " and ");
