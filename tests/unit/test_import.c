@@ -250,8 +250,7 @@ static void misfits_are_named(void **state)
         snprintf(w->name[i], sizeof w->name[i], "other%d", i);
     }
     write_safetensors("w", w);
-    refused(RECOLLECT_FORMAT, "w", "cifar-resnet20", NULL,
-            "3 tensors are not expected: 'other0', 'other1', 'other2'");
+    refused(RECOLLECT_FORMAT, "w", "cifar-resnet20", NULL, "3 tensors are not expected: 'other0', 'other1', 'other2'");
     assert_non_null(strstr(recollect_last_message(), "; 3 tensors are missing: conv1.weight, "));
     assert_null(strstr(recollect_last_message(), " more"));
     for (int i = 0; i < 3; i++)

@@ -450,9 +450,13 @@ static void classes_and_tasks_without_images_are_named(void **state)
     (void)state;
     rc_dataset data = the_data();
     rc_trial t;
+    static const char *const first_or_last[] = {"0,1,2,3", "3,2,1,0"};
     train_labels[0] = 2;
-    REFUSED(make_trial(&t, &data, "3,2,1,0", "0", 0), RC_INVALID_ARGUMENT, "class 'ant' has no training image");
-    rc_trial_destroy(&t);
+    for (int i = 0; i < 2; i++) {
+        REFUSED(make_trial(&t, &data, first_or_last[i], "0", 0), RC_INVALID_ARGUMENT,
+                "class 'ant' has no training image");
+        rc_trial_destroy(&t);
+    }
     train_labels[0] = 0;
     REFUSED(make_trial(&t, &data, "0,2,1,3", "0", 0), RC_INVALID_ARGUMENT,
             "task 2 has no test image: none of its 2 classes, from 'bee' on, has one");
