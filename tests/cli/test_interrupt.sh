@@ -49,7 +49,7 @@ rm -f err.txt
 for ((i = 0; i < times; i++)); do
     interrupt learn 20 6000 learn photos --out new.safetensors "${large[@]}" --set batch=32
     rm -f new.safetensors.part # of a first lesson
-    interrupt "learn more" 20 6000 learn model.safetensors photos --out new.safetensors --set batch=32
+    interrupt "learn more" 20 6000 learn model.safetensors photos --adapt all --out new.safetensors --set batch=32
     interrupt eval 20 2500 eval model.safetensors known
     interrupt predict 20 2500 predict model.safetensors photos
     interrupt dream 20 6000 dream model.safetensors --out dreams

@@ -33,8 +33,8 @@ some inputs/second 5 5
 declare -A commands=(
     [run]="run ../inputs/run.yaml --method cwd --threads 1 --checkpoint 0 --out run --resume"
     [run-two]="run ../inputs/run.yaml --method cwd,rdfcil --threads 1 --checkpoint 60 --out run --resume"
-    [learn]="learn ../inputs/one.safetensors ../inputs/second --threads 1 --checkpoint 0 --out new.safetensors --resume"
-    [learn-again]="learn ../inputs/one.safetensors ../inputs/second --threads 1 --checkpoint 0 --out old.safetensors --force --resume"
+    [learn]="learn ../inputs/one.safetensors ../inputs/second --adapt all --threads 1 --checkpoint 0 --out new.safetensors --resume"
+    [learn-again]="learn ../inputs/one.safetensors ../inputs/second --adapt all --threads 1 --checkpoint 0 --out old.safetensors --force --resume"
     [pack]="pack ../inputs/photos --out new.pack --size 14 --threads 1"
 )
 order=(run run-two learn learn-again pack)

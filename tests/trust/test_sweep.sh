@@ -63,7 +63,7 @@ ln -s .. inputs/formats/bar-plain-cyan/up
 ln -s ../cross-plain-yellow inputs/formats/bar-plain-cyan/others
 printf '%s\n' ../inputs/pictures/grey.pgm "../${pictures[0]}" >inputs/list
 "$program" learn inputs/first --preset inputs/learn.yaml --threads 1 --out inputs/one.safetensors >/dev/null 2>&1
-"$program" learn inputs/one.safetensors inputs/second --threads 1 --out inputs/two.safetensors >/dev/null 2>&1
+"$program" learn inputs/one.safetensors inputs/second --adapt all --threads 1 --out inputs/two.safetensors >/dev/null 2>&1
 
 # Two classes of five photos in every form that data comes in, ten classes of CIFAR-10, and a model of each.
 a=inputs/photos/bar-plain-cyan b=inputs/photos/cross-plain-yellow
@@ -140,9 +140,9 @@ declare -A commands=(
     [eval-json]="eval $two ../inputs/first --threads 1 --json"
     [learn]="learn ../inputs/first --preset ../inputs/learn.yaml --threads 1 --out new.safetensors"
     [learn-json]="learn ../inputs/first --preset ../inputs/learn.yaml --threads 1 --out old.safetensors --force --json"
-    [learn-more]="learn $one ../inputs/second --threads 1 --out new.safetensors --old-test ../inputs/first"
+    [learn-more]="learn $one ../inputs/second --adapt all --threads 1 --out new.safetensors --old-test ../inputs/first"
     [learn-more-json]="learn $one ../inputs/second --threads 1 --out new.safetensors --json"
-    [learn-resume]="learn $one ../inputs/second --threads 1 --checkpoint 0 --out new.safetensors --resume"
+    [learn-resume]="learn $one ../inputs/second --adapt all --threads 1 --checkpoint 0 --out new.safetensors --resume"
     [dream]="dream $two --steps 1 --per-class 2 --threads 1 --out dreams"
     [dream-beside]="dream $two --steps 1 --per-class 2 --threads 1 --out dreams --beside ../inputs/first --json"
     [dream-again]="dream $two --steps 1 --per-class 2 --threads 1 --out again --force"

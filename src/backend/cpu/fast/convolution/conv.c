@@ -575,8 +575,8 @@ static void conv_backward_weight(rc_backend *table, const rc_conv *conv, const r
  * cut into parts. */
 static bool runs_together(const rc_conv *conv, int n)
 {
-    return n >= RC_FAST(plan_limits)()->fewest_together && plan_fits(conv) && !RC_FAST(whole_fits)(conv) &&
-           RC_FAST(weights_take_sequel)(conv, n);
+    return n >= RC_FAST(plan_limits)()->fewest_together && plan_fits(conv) &&
+                        !RC_FAST(whole_fits)(conv) && RC_FAST(weights_take_sequel)(conv, n);
 }
 
 static size_t shared_floats(const conv_plan *plan, int n)
@@ -585,8 +585,8 @@ static size_t shared_floats(const conv_plan *plan, int n)
            sums_floats(plan, n) + done_floats(n);
 }
 
-static void conv_both(rc_backend *table, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
-                      const void *weight, void *dweight, void *dbias, void *dx, const rc_back_epilogue *epilogue)
+static void conv_both(rc_backend *table, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy, const void *weight,
+                      void *dweight, void *dbias, void *dx, const rc_back_epilogue *epilogue)
 {
     if (!runs_together(conv, x->n)) {
         conv_backward_weight(table, conv, x, dy, dweight, dbias);

@@ -330,9 +330,8 @@ bool RC_FAST(weights_take_sequel)(const rc_conv *conv, int n)
 void RC_FAST(conv_backward_weight)(rc_cpu *cpu, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
                                    void *dweight, void *dbias, const weight_sequel *sequel, float *memory)
 {
-    weight_job job = {.cpu = cpu,
-                      .sequel = sequel,
-                      .plan = RC_FAST(plan_weights)(conv, x->n), .x = x, .dy = dy, .result = dweight};
+    weight_job job = {
+        .cpu = cpu, .sequel = sequel, .plan = RC_FAST(plan_weights)(conv, x->n), .x = x, .dy = dy, .result = dweight};
     const weight_plan *plan = &job.plan;
     job.slots = memory;
     job.spares = job.slots + (size_t)plan->slots * plan->slot_floats;
