@@ -398,7 +398,7 @@ static rc_status remember(work *w)
         w->remembered++;
     }
     rc_free(NULL, mean);
-    w->anew = tells_all(l);
+    w->anew = tells_all(l) && w->remembered == w->known; /* a file may claim what it does not hold */
     int most = w->anew ? DRAWN_PER_CLASS : PER_CLASS, all = w->anew ? DRAWN : STAND_INS;
     int share = w->remembered > 0 ? all / w->remembered : 0;
     w->per_class = share > most ? most : share > 1 ? share : 1;

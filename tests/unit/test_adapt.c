@@ -746,6 +746,25 @@ static void statistics_of_images_give_all_rows(void **state)
     recollect_model_destroy(&model);
 }
 
+/* A file may say that it has statistics of all classes, and lack the mean of one: then old rows stay. */
+static void a_mean_that_is_not_there_is_not_drawn_from(void **state)
+{
+    (void)state;
+    recollect_model *model = load_for_head(true);
+    rc_learner *l = &model->saved.learner;
+    size_t d = (size_t)l->student.head.d;
+    float *was = calloc(2 * OLD * d, sizeof *was), *now = was + OLD * d;
+    for (size_t j = 0; j < d; j++)
+        was[j] = NAN;
+    l->backend->write_real(l->backend, rc_real_at(l->backend, l->class_mean, d), was, d);
+    read_reals(model, l->student.head.weight, OLD * d, was);
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+    read_reals(model, l->student.head.weight, OLD * d, now);
+    assert_memory_equal(was, now, OLD * d * sizeof *was);
+    free(was);
+    recollect_model_destroy(&model);
+}
+
 /* Lessons of the head keep the statistics true, and say so in the file; a lesson that trains the net does not. A file
  * that says nothing holds statistics of images if it holds one lesson. */
 static void files_say_what_statistics_are_of(void **state)
@@ -986,6 +1005,7 @@ int main(void)
         cmocka_unit_test(the_next_lesson_is_the_fit_with_stand_ins),
         cmocka_unit_test(class_statistics_give_stand_ins),
         cmocka_unit_test(statistics_of_images_give_all_rows),
+        cmocka_unit_test(a_mean_that_is_not_there_is_not_drawn_from),
         cmocka_unit_test(files_say_what_statistics_are_of),
         cmocka_unit_test(the_next_lesson_takes_little_from_the_last),
         cmocka_unit_test(images_may_come_one_by_one),
