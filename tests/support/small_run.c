@@ -12,7 +12,7 @@
 #include "experiment/log_reader.h"
 #include "support/succeeds.h"
 
-void small_run_pictures(void)
+static void make_pictures(void)
 {
     for (int k = 0; k < 4; k++)
         for (int i = 0; i < 10; i++) {
@@ -20,6 +20,14 @@ void small_run_pictures(void)
             snprintf(path, sizeof path, "photos/class-%d/%d.ppm", k, i);
             data_write_colour(path, 14, 14, 20 + 60 * k + i, 200 - 50 * k + 2 * i, (60 * k * k + i) % 256);
         }
+}
+
+int small_run_enter(void **state)
+{
+    int failed = data_enter_folder(state);
+    if (!failed)
+        make_pictures();
+    return failed;
 }
 
 static bool wants_to_stop(void *user)

@@ -16,8 +16,8 @@ typedef struct small_run {
     void (*seen)(struct small_run *run, const recollect_progress *progress); /* called after every line; may be NULL */
 } small_run;
 
-/* Makes the pictures in the folder "photos" below the current one. */
-void small_run_pictures(void);
+/* Sets up a test: a folder of its own, which data_leave_folder leaves, with the pictures in "photos". */
+int small_run_enter(void **state);
 /* CwD and fine-tuning, one after the other on one thread, into the folder `out`. Its address must stay. */
 void small_run_start(small_run *run, const char *out);
 /* The same of one method. */

@@ -19,13 +19,6 @@
 
 static small_run run;
 
-static int enter(void **state)
-{
-    int failed = data_enter_folder(state);
-    small_run_pictures();
-    return failed;
-}
-
 static void assert_text(const char *found, const char *expected)
 {
     if (strcmp(found, expected) != 0)
@@ -363,7 +356,7 @@ static void a_long_run_says_how_long_it_will_take(void **state)
 
 int main(void)
 {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter, data_leave_folder)
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, small_run_enter, data_leave_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(a_run_tells_where_it_is),
         IN_FOLDER(a_run_goes_on_where_it_stopped),

@@ -18,13 +18,6 @@
 
 static small_run run;
 
-static int enter(void **state)
-{
-    int failed = data_enter_folder(state);
-    small_run_pictures();
-    return failed;
-}
-
 static void assert_same_file(const char *one, const char *other)
 {
     char *left, *right;
@@ -220,7 +213,7 @@ static void models_that_do_not_fit_are_named(void **state)
 
 int main(void)
 {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter, data_leave_folder)
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, small_run_enter, data_leave_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(files_that_do_not_fit_are_named),
         IN_FOLDER(models_that_do_not_fit_are_named),
