@@ -356,7 +356,7 @@ typedef struct recollect_model_info {
     /* Bytes of each kind; recollect_model_stored_bytes() is the sum of the first five. */
     size_t weights;
     size_t class_means;
-    size_t covariance;
+    size_t covariance;       /* the shared one, and those of single classes */
     size_t images;           /* of old classes, and their labels */
     size_t generative_model; /* that makes images of old classes */
     size_t unknown;          /* bytes of its file that the library does not know, and drops */

@@ -1,149 +1,17 @@
 #include "api/adapt.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cil/head_fit.h"
 #include "cil/minimise.h"
 #include "cil/moved.h"
+#include "cil/scatter.h"
 #include "cil/scorer.h"
 #include "forecast/allowance.h"
 #include "forecast/forecast.h"
 #include "nn/expected.h"
-
-static const char *const names[] = {
-    [RC_ADAPT_CHOSEN] = "", [RC_ADAPT_HEAD] = "head", [RC_ADAPT_TOP] = "top", [RC_ADAPT_ALL] = "all"};
-
-const char *rc_adapt_name(rc_adapt adapt)
-{
-    return names[adapt];
-}
-
-rc_status rc_adapt_read(const char *text, rc_adapt *adapt)
-{
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *adapt = (rc_adapt)i;
-            return RC_OK;
-        }
-    return rc_fail(RC_INVALID_ARGUMENT, "adapt is '%.64s', expected head, top or all", text);
-}
-
-/* ---- which ------------------------------------------------------------------------------------------------------- */
-
-/* Does it come from elsewhere? */
-static bool is_foreign(const rc_learner *l)
-{
-    return l->student.head.bias != NULL && l->class_mean == NULL;
-}
-
-/* Are there statistics that tell the features of every class that it knows? */
-static bool tells_all(const rc_learner *l)
-{
-    return l->class_mean != NULL && l->statistics_of_images && l->statistics_classes == l->student.head.classes;
-}
-
-/* What the caller has set that matters to a training alone; NULL: nothing. */
-static const char *set_for_training(const rc_learn_settings *settings)
-{
-    static const char epochs[] = "epochs=";
-    if (settings->method != NULL)
-        return "method";
-    for (int i = 0; i < settings->sets; i++)
-        if (strncmp(settings->set[i], epochs, sizeof epochs - 1) == 0)
-            return "epochs";
-    return NULL;
-}
-
-static rc_status check(const rc_learner *l, rc_adapt adapt)
-{
-    if (l->backend == NULL && adapt != RC_ADAPT_ALL)
-        return rc_fail(RC_INVALID_ARGUMENT, "a first model learns as a whole, so the setting 'adapt' cannot be %s",
-                       rc_adapt_name(adapt));
-    if (adapt == RC_ADAPT_HEAD && l->source->kind->clone != NULL)
-        return rc_fail(
-            RC_INVALID_ARGUMENT,
-            "%s keeps %s of every lesson, which the head alone does not give it; the setting 'adapt' must be "
-            "all",
-            l->method->title, l->source->kind->keeps);
-    return RC_OK;
-}
-
-/* For a net from elsewhere of which nobody has said anything. */
-static rc_adapt choose_for_foreign(const rc_adapt_facts *facts, char *why, size_t bytes)
-{
-    const rc_learner *l = &facts->model->learner;
-    int known = l->student.head.classes;
-    const char *images = facts->images == 1 ? "" : "s", *classes = facts->n_new == 1 ? "" : "es";
-    if (known >= RC_ADAPT_MANY_CLASSES) {
-        snprintf(
-            why, bytes,
-            "chosen: new rows of the head alone, because the net comes from elsewhere, its features tell %d classes "
-            "apart, and %d image%s of %d new class%s can teach it less than they would take from these; the setting "
-            "'adapt' takes another way",
-            known, facts->images, images, facts->n_new, classes);
-        return RC_ADAPT_HEAD;
-    }
-    if (l->augment.h > RC_ADAPT_SMALL_IMAGE) {
-        snprintf(
-            why, bytes,
-            "chosen: new rows of the head alone, because a net from elsewhere takes hours to learn from images of %d "
-            "pixels; it was made for %d class%s only, so look what old ones lose; the setting 'adapt' takes another "
-            "way",
-            l->augment.h, known, known == 1 ? "" : "es");
-        return RC_ADAPT_HEAD;
-    }
-    snprintf(
-        why, bytes,
-        "chosen: the last stage of the net learns, too, because it comes from elsewhere and was made for %d class%s "
-        "only: its features would not tell %d new class%s apart from these, and the stages before keep what it "
-        "knows; the setting 'adapt' takes another way",
-        known, known == 1 ? "" : "es", facts->n_new, classes);
-    return RC_ADAPT_TOP;
-}
-
-/* For a net that was trained here. */
-static rc_adapt choose_for_own(const rc_adapt_facts *facts, char *why, size_t bytes)
-{
-    int known = facts->model->learner.student.head.classes;
-    if (!tells_all(&facts->model->learner) || facts->n_new > known)
-        return RC_ADAPT_ALL;
-    snprintf(
-        why, bytes,
-        "chosen: the head alone, with rows for all %d classes from the statistics of the %d known ones and the new "
-        "images, because that tells as many images right as a net that dreams and trains, or more, in seconds; the "
-        "setting 'adapt' takes another way",
-        known + facts->n_new, known);
-    return RC_ADAPT_HEAD;
-}
-
-rc_status rc_adapt_choose(const rc_adapt_facts *facts, rc_adapt *adapt, char *why, size_t bytes)
-{
-    const rc_learn_settings *settings = facts->settings;
-    const rc_learner *l = &facts->model->learner;
-    const char *set = set_for_training(settings);
-    bool first = l->backend == NULL, foreign = !first && is_foreign(l);
-    *adapt = settings->adapt;
-    why[0] = '\0';
-    if (*adapt == RC_ADAPT_CHOSEN && foreign && set == NULL) {
-        *adapt = choose_for_foreign(facts, why, bytes);
-    } else if (*adapt == RC_ADAPT_CHOSEN && !first && set == NULL) {
-        *adapt = choose_for_own(facts, why, bytes);
-    } else if (*adapt == RC_ADAPT_CHOSEN) {
-        *adapt = RC_ADAPT_ALL;
-        if (foreign)
-            snprintf(why, bytes,
-                     "chosen: the whole net learns, because %s was set; the setting 'adapt' takes another way", set);
-    } else if (*adapt == RC_ADAPT_HEAD && set != NULL) {
-        snprintf(why, bytes, "note: %s is of no use to the head alone, which is fitted to its optimum", set);
-    }
-    return check(l, *adapt);
-}
-
-/* ---- a lesson of the head ---------------------------------------------------------------------------------------- */
 
 /* Of a class whose mean is known there are at most PER_CLASS stand-ins, and of all classes together about STAND_INS.
  * Where all rows are fitted anew, there are as many drawn features instead. */
@@ -182,7 +50,10 @@ static size_t work_bytes(const work *w)
     size_t drawn = w->anew ? known * (size_t)w->per_class * (d * sizeof(float) + sizeof(int32_t)) +
                                  (2 * known + 2 * d) * d * sizeof(double)
                            : 0;
-    return numbers * sizeof(double) + known * (d + 1) * sizeof(float) + drawn +
+    size_t factors = w->anew && w->learner->class_factor != NULL
+                         ? (known + n_new) * rc_factor_numbers(w->d) * (sizeof(double) + sizeof(float))
+                         : 0;
+    return numbers * sizeof(double) + known * (d + 1) * sizeof(float) + drawn + factors +
            rc_head_fit_bytes(w->examples, w->width, w->rows);
 }
 
@@ -398,7 +269,7 @@ static rc_status remember(work *w)
         w->remembered++;
     }
     rc_free(NULL, mean);
-    w->anew = tells_all(l) && w->remembered == w->known; /* a file may claim what it does not hold */
+    w->anew = rc_adapt_tells_all(l) && w->remembered == w->known; /* a file may claim what it does not hold */
     int most = w->anew ? DRAWN_PER_CLASS : PER_CLASS, all = w->anew ? DRAWN : STAND_INS;
     int share = w->remembered > 0 ? all / w->remembered : 0;
     w->per_class = share > most ? most : share > 1 ? share : 1;
@@ -632,20 +503,70 @@ static rc_status keep_means(work *w)
     return status;
 }
 
+/* Factors of the new classes behind those of the known ones; factor (known + n_new, numbers). shared: (d, d), for its
+ * use. A class whose features are no covariance leaves the model without factors. */
+static rc_status write_factors(work *w, double *shared, float *factor)
+{
+    rc_learner *l = w->learner;
+    rc_backend *be = l->backend;
+    size_t d = (size_t)w->d, numbers = rc_factor_numbers(w->d);
+    rc_scatter scatter;
+    RC_TRY(rc_scatter_create(w->d, w->lesson->n_new, &scatter));
+    for (int i = 0; i < w->lesson->count; i++)
+        if (new_class(w, i) >= 0)
+            rc_scatter_add(&scatter, new_class(w, i), feature_of(w, i));
+    be->read_real64(be, shared, l->covariance, d * d);
+    rc_status status = be->sync(be);
+    if (status == RC_OK)
+        status = rc_scatter_factors(&scatter, shared, factor + (size_t)w->known * numbers);
+    rc_scatter_destroy(&scatter);
+    if (status == RC_NUMERIC)
+        return RC_OK;
+    if (status == RC_OK)
+        status = rc_learner_keep_factors(l);
+    if (status == RC_OK) {
+        be->write_real(be, l->class_factor, factor, (size_t)l->statistics_classes * numbers);
+        status = be->sync(be);
+    }
+    return status;
+}
+
+/* Where all rows were drawn from factors of single classes, the new classes get some, too. */
+static rc_status read_factors(const work *w, float **factor)
+{
+    const rc_learner *l = w->learner;
+    size_t numbers = rc_factor_numbers(w->d), known = (size_t)w->known;
+    *factor = NULL;
+    if (!w->anew || l->class_factor == NULL)
+        return RC_OK;
+    *factor = rc_alloc_zeroed(NULL, known + (size_t)w->lesson->n_new, numbers * sizeof **factor);
+    if (*factor == NULL)
+        return RC_OUT_OF_MEMORY;
+    l->backend->read_real(l->backend, *factor, l->class_factor, known * numbers);
+    return l->backend->sync(l->backend);
+}
+
 static rc_status extend_statistics(work *w)
 {
     rc_learner *l = w->learner;
     size_t d = (size_t)w->d, n_new = (size_t)w->lesson->n_new;
+    float *factor;
     if (l->class_mean == NULL)
         return keep_means(w);
-    RC_TRY(rc_learner_grow_statistics(l));
+    rc_status status = read_factors(w, &factor);
     double *scatter = rc_alloc_zeroed(NULL, d, d * sizeof *scatter);
     float *host = rc_alloc_zeroed(NULL, d > n_new ? d : n_new, d * sizeof *host);
-    rc_status status = scatter != NULL && host != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (scatter == NULL || host == NULL)
+        status = RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = rc_learner_grow_statistics(l);
     if (status == RC_OK)
         status = write_means(w, rc_real_at(l->backend, l->class_mean, (size_t)w->known * d), host);
     if (status == RC_OK)
         status = write_covariance(w, scatter, host);
+    if (status == RC_OK && factor != NULL)
+        status = write_factors(w, scatter, factor);
+    rc_free(NULL, factor);
     rc_free(NULL, scatter);
     rc_free(NULL, host);
     return status;

@@ -43,6 +43,9 @@ typedef struct rc_adapt_facts {
  * that keeps images of every lesson. */
 rc_status rc_adapt_choose(const rc_adapt_facts *facts, rc_adapt *adapt, char *why, size_t bytes);
 
+/* Are there statistics that tell the features of every class that it knows? */
+bool rc_adapt_tells_all(const rc_learner *learner);
+
 /* A lesson of the head. */
 typedef struct rc_head_lesson {
     rc_saved_model *taught; /* a copy of the model: gets the rows, biases and, where it has some, class statistics */

@@ -83,8 +83,10 @@ static void put_stored(const out *o, const rc_saved_model *model, const rc_kept 
                 "kept of images %s: %d class means of %d features, from lessons of the head; no image is in the file",
                 bytes, l->taught, l->student.head.d);
         else
-            put(o, "kept of images %s: %d class means and one covariance of %d features; no image is in the file",
-                bytes, l->statistics_classes, l->student.head.d);
+            put(o, "kept of images %s: %d class means%s of %d features; no image is in the file", bytes,
+                l->statistics_classes,
+                l->class_factor != NULL ? ", as many covariances and a shared one" : " and one covariance",
+                l->student.head.d);
     }
     if (model->unknown_bytes > 0)
         put(o, "warning: %zu bytes of the file are of unknown use", model->unknown_bytes);

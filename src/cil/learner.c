@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "cil/scatter.h"
 #include "cil/sources.h"
 #include "cil/task_stream.h"
 #include "nn/nets.h"
@@ -21,7 +22,8 @@ static void drop_statistics(rc_learner *l)
     l->backend->release(l->backend, l->class_mean);
     l->backend->release(l->backend, l->covariance);
     l->backend->release(l->backend, l->class_variance);
-    l->class_mean = l->covariance = l->class_variance = NULL;
+    l->backend->release(l->backend, l->class_factor);
+    l->class_mean = l->covariance = l->class_variance = l->class_factor = NULL;
     l->statistics_classes = 0;
     l->statistics_of_images = false;
 }
@@ -107,6 +109,9 @@ static rc_status clone(rc_learner *copy, const rc_learner *l)
     RC_TRY(copy_reals(l->backend, l->class_mean, (size_t)l->statistics_classes * d, &copy->class_mean));
     if (l->class_variance != NULL)
         RC_TRY(copy_reals(l->backend, l->class_variance, (size_t)l->statistics_classes * d, &copy->class_variance));
+    if (l->class_factor != NULL)
+        RC_TRY(copy_reals(l->backend, l->class_factor, (size_t)l->statistics_classes * rc_factor_numbers((int)d),
+                          &copy->class_factor));
     return copy_reals(l->backend, l->covariance, d * d, &copy->covariance);
 }
 
@@ -197,8 +202,9 @@ rc_status rc_learner_grow_statistics(rc_learner *l)
         be->write_real(be, mean, host, count);
         be->release(be, l->class_mean);
         be->release(be, l->class_variance); /* who has those of all classes keeps them after this */
+        be->release(be, l->class_factor);
         l->class_mean = mean;
-        l->class_variance = NULL;
+        l->class_variance = l->class_factor = NULL;
         l->statistics_classes = classes;
         mean = NULL;
     }
@@ -213,6 +219,13 @@ rc_status rc_learner_keep_variances(rc_learner *l)
     return l->class_variance != NULL
                ? RC_OK
                : l->backend->alloc(l->backend, count * l->backend->real_bytes, &l->class_variance);
+}
+
+rc_status rc_learner_keep_factors(rc_learner *l)
+{
+    size_t count = (size_t)l->statistics_classes * rc_factor_numbers(l->student.head.d);
+    return l->class_factor != NULL ? RC_OK
+                                   : l->backend->alloc(l->backend, count * l->backend->real_bytes, &l->class_factor);
 }
 
 rc_status rc_learner_grow_taught(rc_learner *l, int more)
@@ -457,6 +470,8 @@ rc_stored rc_learner_stored(const rc_learner *l)
         l->source->kind->count_stored(l->source, l, &stored);
     if (l->class_mean != NULL) /* with variances means take 16 bits, and so do these */
         stored.statistics = ((size_t)l->statistics_classes * d + d * d) * sizeof(float);
+    if (l->class_factor != NULL)
+        stored.statistics += (size_t)l->statistics_classes * rc_factor_numbers((int)d) * sizeof(float);
     stored.statistics += (size_t)l->taught * d * sizeof(float);
     return stored;
 }
@@ -478,6 +493,19 @@ void rc_learner_send_order(rc_learner *l, int epoch)
                                                       RC_STREAM_WINDOWS};
     /* Where it fails, reading waits, or fails. */
     l->backend->expect_images(l->backend, l->task_images, l->task_memory, count, trained ? &view : NULL);
+}
+
+int rc_learner_send_rest(rc_learner *l)
+{
+    int batch = l->settings.batch, used = l->batches * batch, rest = l->images - used;
+    if (rest <= 0)
+        return 0;
+    for (int i = 0; i < batch; i++)
+        l->order_host[i] = (int32_t)l->order_scratch[used + i % rest];
+    size_t count = (size_t)batch;
+    l->backend->write_bytes(l->backend, l->task_memory, l->order_host, count * sizeof *l->order_host);
+    l->backend->expect_images(l->backend, l->task_images, l->task_memory, count, NULL); /* as send_order does */
+    return rest;
 }
 
 void rc_learner_show(const rc_learner *l, const double *pixels, uint8_t *out)

@@ -22,6 +22,9 @@ typedef struct rc_learner {
     void
         *class_variance; /* (statistics_classes, d) real: of every class, and then both have no more digits than 16 bits
                            * hold; NULL: classes have the shared covariance alone */
+    void
+        *class_factor; /* (statistics_classes, rc_factor_numbers(d)) real: of every class (cil/scatter.h), by the net as
+                         * it is; NULL: likewise */
     int statistics_classes;
     bool statistics_of_images; /* of every class, by the net as it is: nothing was estimated from dreams or moved */
     void *taught_mean; /* (taught, d) real: of the head's last classes, which lessons of the head alone have taught to a
@@ -75,8 +78,9 @@ rc_status rc_learner_set_method(rc_learner *learner, const rc_method *method);
 
 /* Memory for the statistics of all classes of the head; contents of known classes are kept, new rows are NaN. */
 rc_status rc_learner_grow_statistics(rc_learner *learner);
-/* Memory for variances of as many classes; new ones are 0. */
+/* Memory for variances, or for factors, of as many classes; new ones are 0. */
 rc_status rc_learner_keep_variances(rc_learner *learner);
+rc_status rc_learner_keep_factors(rc_learner *learner);
 
 /* Memory for the means of `more` classes behind those that lessons of the head have taught, whose contents are kept. */
 rc_status rc_learner_grow_taught(rc_learner *learner, int more);
@@ -114,7 +118,9 @@ void rc_learner_show(const rc_learner *learner, const double *pixels, uint8_t *o
  * that are met later; with plain_statistics neither cropped nor mirrored, too. */
 rc_augment rc_estimation_augment(const rc_learner *learner);
 
-/* Sends the order of an epoch. */
+/* Sends the order of an epoch. rest: then, that of one batch with the images that the epoch has left out, again and
+ * again. Returns how many these are; 0: none, and nothing is sent. */
 void rc_learner_send_order(rc_learner *learner, int epoch);
+int rc_learner_send_rest(rc_learner *learner);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/half.h"
 #include "base/matrix.h"
 #include "base/memory.h"
+#include "cil/scatter.h"
 #include "cil/stage.h"
 
 /* ---- features of both nets -------------------------------------------------------------------------------------- */
@@ -124,16 +125,18 @@ static rc_status take_pairs(pairs *p, bool dreams)
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
 
-static rc_status allocate(rc_moved *m, int d, int classes, bool variances)
+static rc_status allocate(rc_moved *m, int d, int classes, bool variances, bool factors)
 {
-    size_t square = (size_t)d * (size_t)d, means = (size_t)classes * (size_t)d;
+    size_t square = (size_t)d * (size_t)d, means = (size_t)classes * (size_t)d, more = variances ? means : 0;
+    size_t triangles = factors ? (size_t)classes * rc_factor_numbers(d) : 0;
     *m = (rc_moved){.d = d, .classes = classes};
-    m->mean = rc_alloc_zeroed(NULL, means + 2 * square + (variances ? means : 0), sizeof *m->mean);
+    m->mean = rc_alloc_zeroed(NULL, means + 2 * square + more + triangles, sizeof *m->mean);
     if (m->mean == NULL)
         return RC_OUT_OF_MEMORY;
     m->covariance = m->mean + means;
     m->lower = m->covariance + square;
     m->variance = variances ? m->lower + square : NULL;
+    m->factor = factors ? m->lower + square + more : NULL;
     return RC_OK;
 }
 
@@ -257,7 +260,7 @@ bool rc_moved_possible(const rc_learner *l)
 rc_status rc_moved_create(rc_learner *l, bool dreams, rc_moved *m)
 {
     pairs p = {.learner = l, .backend = l->backend};
-    RC_TRY(allocate(m, l->student.head.d, l->student.head.classes, l->settings.plus_variances));
+    RC_TRY(allocate(m, l->student.head.d, l->student.head.classes, l->settings.plus_variances, false));
     rc_status status = take_pairs(&p, dreams);
     drop_passes(&p);
     if (status == RC_OK && l->n_old > 0)
@@ -277,13 +280,15 @@ rc_status rc_moved_read(const rc_learner *l, rc_moved *m)
 {
     rc_backend *be = l->backend;
     size_t d = (size_t)l->student.head.d, count = (size_t)l->statistics_classes * d;
-    RC_TRY(allocate(m, l->student.head.d, l->statistics_classes, l->class_variance != NULL));
+    RC_TRY(allocate(m, l->student.head.d, l->statistics_classes, l->class_variance != NULL, l->class_factor != NULL));
     be->read_real64(be, m->mean, l->class_mean, count);
     be->read_real64(be, m->covariance, l->covariance, d * d);
     if (m->variance != NULL)
         be->read_real64(be, m->variance, l->class_variance, count);
+    if (m->factor != NULL)
+        be->read_real64(be, m->factor, l->class_factor, (size_t)m->classes * rc_factor_numbers(m->d));
     rc_status status = be->sync(be);
-    if (status == RC_OK)
+    if (status == RC_OK && m->factor == NULL)
         status = factorise(m);
     if (status != RC_OK)
         rc_moved_destroy(m);
@@ -330,9 +335,12 @@ void rc_moved_draw(const rc_moved *m, rc_rng rng, int epoch, int each, float *fe
         label[row] = (int32_t)k;
         rc_rng_fill_normal(rng, ((uint64_t)(uint32_t)epoch * rows + row) * d, x, d);
         for (size_t i = d; i-- > 0;) { /* from the end: entry i needs the noise up to i alone */
-            double factor = m->variance != NULL ? spread(m, k, i) : 1, sum = m->mean[k * d + i];
+            double factor = m->factor == NULL && m->variance != NULL ? spread(m, k, i) : 1, sum = m->mean[k * d + i];
+            const double *lower = m->lower + i * d;
+            if (m->factor != NULL)
+                lower = m->factor + k * rc_factor_numbers(m->d) + i * (i + 1) / 2;
             for (size_t j = 0; j <= i; j++)
-                sum += factor * m->lower[i * d + j] * (double)x[j];
+                sum += factor * lower[j] * (double)x[j];
             x[i] = (float)sum;
         }
     }

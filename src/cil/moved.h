@@ -19,6 +19,7 @@ typedef struct rc_moved {
     double *covariance; /* (d, d): moved and own one, weighted by their numbers of classes */
     double *lower;      /* (d, d): lower lower^T = covariance */
     double *variance;   /* (classes, d); NULL: that of the covariance */
+    double *factor;     /* (classes, rc_factor_numbers(d)): of each class, in place of all of these; NULL: none */
 } rc_moved;
 
 /* Can the statistics of the task at hand be moved? Only if there are some of every old class, and an old net. */

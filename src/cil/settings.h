@@ -113,6 +113,8 @@ enum { RC_GENERATORS_MOST = 8 };
       "every class keeps the variances of its own features beside the shared covariance, where statistics are moved") \
     X(SWITCH, plain_statistics,      false,       EITHER,              "dce", \
       "class statistics are of images as they are tested, neither cropped nor mirrored") \
+    X(SWITCH, class_covariances,     false,       EITHER,              "dce", \
+      "a first task keeps a covariance of every class, for lessons of the head (nets of up to 128 features)") \
     /* What is stored of old images. */ \
     X(WHOLE,  buffer_size,           0,           RANGE(0, 100000000), "buffer", \
       "images that ER and LODE keep, at most; 0: as the method says (500 or 5120)") \

@@ -1,6 +1,9 @@
 /* Estimation (docs/methods/cwd.md): one pass over the training images, augmented and in batches, and over dreams of
  * the old classes; features of the new model, grouped by label, give the class means and one tied covariance. A
- * resumed task runs it from its beginning. */
+ * resumed task runs it from its beginning.
+ *
+ * With class_covariances a first task looks at every image once, at those that fill no batch, too, and keeps a
+ * covariance of every class beside these (cil/scatter.h). */
 #include <math.h>
 #include <string.h>
 
@@ -8,6 +11,7 @@
 #include "base/memory.h"
 #include "base/stop.h"
 #include "cil/moved.h"
+#include "cil/scatter.h"
 #include "cil/stage.h"
 
 typedef struct estimation {
@@ -22,6 +26,10 @@ typedef struct estimation {
     int32_t *labels, *count;
     double *sum, *outer;
     void *teacher_logits;
+    rc_scatter scatter; /* of single classes; zeroed: nobody wants it */
+    int looked;         /* images that it has */
+    double *feature;    /* (batch, d) */
+    int32_t *shown;     /* (batch): their labels */
 } estimation;
 
 static void carve(void *owner, rc_arena *arena)
@@ -63,16 +71,42 @@ static void add_features(estimation *e, rc_tensor *images)
                          e->sum, e->outer);
 }
 
-static void real_step(void *context)
+static void take_images(estimation *e)
 {
-    estimation *e = context;
     rc_backend *be = e->backend;
     const rc_resident_data *data = &e->learner->data;
     const rc_augment augment = rc_estimation_augment(e->learner);
     be->step_begin(be, e->step);
     be->augment(be, &augment, data->images, data->order, e->input.n, e->step, &e->input);
     be->gather_labels(be, data->labels, data->order, e->input.n, e->step, e->labels);
+}
+
+static void real_step(void *context)
+{
+    estimation *e = context;
+    take_images(e);
     add_features(e, &e->input);
+}
+
+/* Where single classes are looked at: what the features are is for the host to see. */
+static void look_step(void *context)
+{
+    estimation *e = context;
+    take_images(e);
+    rc_pass_forward(e->student_pass, &e->learner->student.backbone, &e->input);
+}
+
+/* Takes up what look_step has seen, but no image twice. */
+static rc_status look(estimation *e)
+{
+    rc_backend *be = e->backend;
+    size_t batch = (size_t)e->input.n, d = (size_t)e->d;
+    be->read_real64(be, e->feature, rc_pass_features(e->student_pass), batch * d);
+    be->read_bytes(be, e->shown, e->labels, batch * sizeof *e->shown);
+    RC_TRY(be->sync(be));
+    for (int i = 0; i < e->input.n && e->looked < e->learner->images; i++, e->looked++)
+        rc_scatter_add(&e->scatter, e->shown[i], e->feature + (size_t)i * d);
+    return RC_OK;
 }
 
 /* Labels by the old model, features by the new one. */
@@ -104,6 +138,8 @@ static rc_status run_steps(estimation *e, void (*step)(void *), uint32_t n, rc_s
         RC_TRY(rc_agree(be, &steps));
         double began = rc_now();
         RC_TRY(be->repeat(be, step, e, 1));
+        if (step == look_step)
+            RC_TRY(look(e));
         report->step++;
         if (rc_now() - began > hooks->interval || rc_stop_heard() || report->step % 16 == 0 ||
             report->step == report->steps)
@@ -132,6 +168,86 @@ static bool moves(const rc_learner *l)
     return l->method->plus && strcmp(l->settings.plus_statistics, "dreams") != 0 && (begins || rc_moved_possible(l));
 }
 
+/* ---- single classes ---------------------------------------------------------------------------------------------- */
+
+/* Several processes would each see a part of a batch. */
+static bool wants_scatter(const estimation *e)
+{
+    const rc_learner *l = e->learner;
+    return l->settings.class_covariances && l->n_old == 0 && e->d <= RC_FACTOR_FEATURES && e->backend->parts <= 1;
+}
+
+static rc_status look_at_rest(estimation *e)
+{
+    rc_backend *be = e->backend;
+    const rc_learner *l = e->learner;
+    rc_step control = {
+        .seed = l->settings.seed, .task = (uint32_t)l->task, .step = (uint32_t)l->batches - 1, .batch = UINT32_MAX};
+    if (rc_learner_send_rest(e->learner) == 0)
+        return RC_OK;
+    be->write_bytes(be, e->step, &control, sizeof control);
+    RC_TRY(be->repeat(be, look_step, e, 1));
+    return look(e);
+}
+
+/* Features that do not vary, or are no numbers, give no factors; what is stored of them then says so by itself. */
+static rc_status keep_factors(const estimation *e, const double *shared)
+{
+    rc_learner *l = e->learner;
+    size_t count = (size_t)e->classes * rc_factor_numbers(e->d);
+    float *factor = rc_alloc_zeroed(NULL, count, sizeof *factor);
+    rc_status status = factor != NULL ? rc_scatter_factors(&e->scatter, shared, factor) : RC_OUT_OF_MEMORY;
+    bool told = status == RC_OK;
+    if (status == RC_NUMERIC)
+        status = RC_OK;
+    if (told)
+        status = rc_learner_keep_factors(l);
+    if (told && status == RC_OK) {
+        e->backend->write_real(e->backend, l->class_factor, factor, count);
+        status = e->backend->sync(e->backend);
+    }
+    rc_free(NULL, factor);
+    return status;
+}
+
+static rc_status keep_scatter(const estimation *e)
+{
+    rc_learner *l = e->learner;
+    rc_backend *be = e->backend;
+    const rc_scatter *s = &e->scatter;
+    size_t d = (size_t)e->d, means = (size_t)e->classes * d;
+    double *shared = rc_alloc_zeroed(NULL, d * d + means, sizeof *shared);
+    if (shared == NULL)
+        return RC_OUT_OF_MEMORY;
+    double *mean = shared + d * d, divisor = l->settings.paper_dce ? e->looked : e->looked - 1;
+    rc_scatter_shared(s, divisor > 0 ? divisor : 1, shared);
+    for (size_t i = 0; i < means; i++) /* NaN: the class has no image */
+        mean[i] = s->sum[i] / s->count[i / d];
+    rc_status status = rc_learner_grow_statistics(l);
+    if (status == RC_OK) {
+        be->write_real64(be, l->class_mean, mean, means);
+        be->write_real64(be, l->covariance, shared, d * d);
+        status = be->sync(be);
+    }
+    if (status == RC_OK)
+        status = keep_factors(e, shared);
+    rc_free(NULL, shared);
+    return status;
+}
+
+static rc_status look_at_classes(estimation *e, rc_stage_report *report, const rc_stage_hooks *hooks)
+{
+    size_t batch = (size_t)e->input.n;
+    RC_TRY(rc_scatter_create(e->d, e->classes, &e->scatter));
+    e->feature = rc_alloc_zeroed(NULL, batch, (size_t)e->d * sizeof *e->feature);
+    e->shown = rc_alloc_zeroed(NULL, batch, sizeof *e->shown);
+    if (e->feature == NULL || e->shown == NULL)
+        return RC_OUT_OF_MEMORY;
+    RC_TRY(run_steps(e, look_step, (uint32_t)e->learner->batches, report, hooks));
+    RC_TRY(look_at_rest(e));
+    return keep_scatter(e);
+}
+
 static rc_status estimate(estimation *e, const rc_stage_hooks *hooks)
 {
     rc_learner *l = e->learner;
@@ -150,6 +266,8 @@ static rc_status estimate(estimation *e, const rc_stage_hooks *hooks)
     int epochs = (int)((rc_stage_steps(l, RC_STAGE_TRAINING) + rc_stage_steps(l, RC_STAGE_REFINEMENT)) /
                        (uint32_t)l->batches);
     rc_learner_send_order(l, epochs); /* an epoch of its own */
+    if (wants_scatter(e))
+        return look_at_classes(e, &report, hooks);
     RC_TRY(run_steps(e, real_step, (uint32_t)l->batches, &report, hooks));
     RC_TRY(run_steps(e, replay_step, report.steps - (uint32_t)l->batches, &report, hooks));
     RC_TRY(rc_learner_grow_statistics(l));
@@ -162,6 +280,9 @@ rc_status rc_stage_estimation(rc_learner *l, const rc_stage_hooks *hooks)
 {
     estimation e = {.learner = l, .backend = l->backend, .d = l->student.head.d, .classes = l->student.head.classes};
     rc_status status = estimate(&e, hooks);
+    rc_scatter_destroy(&e.scatter);
+    rc_free(NULL, e.feature);
+    rc_free(NULL, e.shown);
     rc_pass_destroy(e.student_pass);
     rc_pass_destroy(e.teacher_pass);
     rc_replay_destroy(e.replay);

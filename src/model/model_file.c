@@ -7,12 +7,13 @@
 
 #include "base/half.h"
 #include "base/memory.h"
+#include "cil/scatter.h"
 #include "nn/nets.h"
 
 static const char format[] = "recollect-model-1";
 static const char row_numbers[] = "row_numbers"; /* key of the metadata; see forget_unread */
 static const char head_bias[] = "head.bias", taught_mean[] = "head.taught_mean",
-                  class_variance[] = "statistics.class_variance";
+                  class_variance[] = "statistics.class_variance", class_factor[] = "statistics.class_factor";
 
 enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 4 + 32 };
 
@@ -154,6 +155,10 @@ static rc_status collect(bundle *b, const rc_learner *l)
     } else {
         RC_TRY(add_halves(b, "statistics.class_mean", mean, l->class_mean));
         RC_TRY(add_halves(b, class_variance, mean, l->class_variance));
+    }
+    if (l->class_factor != NULL) {
+        const int64_t factor[2] = {l->statistics_classes, (int64_t)rc_factor_numbers((int)d)};
+        RC_TRY(add(b, class_factor, 2, factor, l->class_factor));
     }
     return add(b, "statistics.covariance", 2, covariance, l->covariance);
 }
@@ -487,6 +492,18 @@ static rc_status load_taught(const rc_safetensors *file, rc_learner *l)
     return load_weights(file, l->backend, taught_mean, (size_t)l->taught * (size_t)l->student.head.d, l->taught_mean);
 }
 
+/* Factors of single classes, which older files do not have. */
+static rc_status load_factors(const rc_safetensors *file, rc_learner *l)
+{
+    const rc_named_tensor *tensor;
+    size_t count = (size_t)l->statistics_classes * rc_factor_numbers(l->student.head.d);
+    if (rc_safetensors_find(file, class_factor) == NULL)
+        return RC_OK;
+    RC_TRY(rc_safetensors_get(file, class_factor, RC_DTYPE_F32, count, &tensor)); /* before memory is taken */
+    RC_TRY(rc_learner_keep_factors(l));
+    return load_weights(file, l->backend, class_factor, count, l->class_factor);
+}
+
 static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)
 {
     RC_TRY(load_taught(file, l));
@@ -498,6 +515,7 @@ static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)
     l->statistics_of_images = of != NULL ? strcmp(of, "images") == 0 : l->student.head.tasks == 1;
     size_t count = (size_t)l->statistics_classes * d;
     RC_TRY(load_tensor(file, l->backend, "statistics.covariance", d * d, l->covariance));
+    RC_TRY(load_factors(file, l));
     if (rc_safetensors_find(file, class_variance) == NULL)
         return load_tensor(file, l->backend, "statistics.class_mean", count, l->class_mean);
     RC_TRY(rc_learner_keep_variances(l));

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "cil/scatter.h"
 #include "model/model_file.h"
 
 rc_kept rc_model_kept(const rc_saved_model *model)
@@ -14,6 +15,8 @@ rc_kept rc_model_kept(const rc_saved_model *model)
         kept.images = stored.images;
     if (l->class_mean != NULL)
         kept.covariance = d * d * sizeof(float);
+    if (l->class_factor != NULL)
+        kept.covariance += (size_t)l->statistics_classes * rc_factor_numbers((int)d) * sizeof(float);
     kept.class_means = stored.statistics - kept.covariance;
     return kept;
 }

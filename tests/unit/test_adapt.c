@@ -376,6 +376,35 @@ static void a_centre_that_nothing_tells_is_that_of_the_new_images(void **state)
     recollect_model_destroy(&model);
 }
 
+/* Those of old classes have their bits. Those of new ones are of their images (NEW * IMAGES, d) around their means
+ * (NEW, d), and of the shared covariance, which counts as 16 images. */
+static void check_factors(const recollect_model *model, const recollect_model *before, const float *feature,
+                          const double *mean, const float *shared)
+{
+    const rc_learner *l = &model->saved.learner;
+    size_t d = (size_t)l->student.head.d, numbers = d * (d + 1) / 2;
+    float *now = calloc((OLD + NEW) * numbers, sizeof *now), *was = calloc(OLD * numbers, sizeof *was);
+    assert_true(l->class_factor != NULL && before->saved.learner.class_factor != NULL);
+    read_reals(model, l->class_factor, (OLD + NEW) * numbers, now);
+    read_reals(before, before->saved.learner.class_factor, OLD * numbers, was);
+    assert_memory_equal(now, was, OLD * numbers * sizeof *was);
+    for (size_t k = 0; k < NEW; k++)
+        for (size_t a = 0; a < d; a++)
+            for (size_t b = 0; b <= a; b++) {
+                double wanted = 16 * (double)shared[a * d + b], product = 0;
+                for (size_t i = 0; i < NEW * IMAGES; i++)
+                    if ((size_t) new.labels[i] == k)
+                        wanted += ((double)feature[i * d + a] - mean[k * d + a]) *
+                                  ((double)feature[i * d + b] - mean[k * d + b]);
+                const float *row = now + (OLD + k) * numbers;
+                for (size_t j = 0; j <= b; j++)
+                    product += (double)row[a * (a + 1) / 2 + j] * (double)row[b * (b + 1) / 2 + j];
+                assert_true(fabs(product - wanted / (15 + IMAGES)) < 1e-4 * (1 + fabs(product)));
+            }
+    free(now);
+    free(was);
+}
+
 /* Means of the new classes are those of their features; the covariance is between the old one and theirs. */
 static void class_statistics_go_on(void **state)
 {
@@ -412,6 +441,7 @@ static void class_statistics_go_on(void **state)
             double wanted = (OLD * (double)was[a * d + b] + NEW * scatter / (NEW * IMAGES - NEW)) / (OLD + NEW);
             assert_true(fabs((double)now[a * d + b] - wanted) < 1e-5 * (1 + fabs(wanted)));
         }
+    check_factors(model, before, feature, own, now);
     free(mean);
     free(feature);
     free(now);
@@ -746,6 +776,20 @@ static void statistics_of_images_give_all_rows(void **state)
     recollect_model_destroy(&model);
 }
 
+/* A model from before there were factors learns with the shared covariance, and gets none. */
+static void a_model_without_factors_learns(void **state)
+{
+    (void)state;
+    recollect_model *model = load_for_head(true);
+    rc_learner *l = &model->saved.learner;
+    l->backend->release(l->backend, l->class_factor);
+    l->class_factor = NULL;
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+    assert_true(model->saved.learner.class_factor == NULL && model->saved.learner.statistics_of_images);
+    assert_true(api_accuracy(model, &new_test) >= 80);
+    recollect_model_destroy(&model);
+}
+
 /* A file may say that it has statistics of all classes, and lack the mean of one: then old rows stay. */
 static void a_mean_that_is_not_there_is_not_drawn_from(void **state)
 {
@@ -783,6 +827,7 @@ static void files_say_what_statistics_are_of(void **state)
         SUCCEEDS(recollect_model_load_memory(context, file, size, &again));
         assert_non_null(again->saved.learner.class_mean);
         assert_int_equal(again->saved.learner.statistics_of_images, !trains);
+        assert_int_equal(again->saved.learner.class_factor != NULL, !trains);
         recollect_free(file);
         recollect_model_destroy(&again);
         recollect_model_destroy(&model);
@@ -1005,6 +1050,7 @@ int main(void)
         cmocka_unit_test(the_next_lesson_is_the_fit_with_stand_ins),
         cmocka_unit_test(class_statistics_give_stand_ins),
         cmocka_unit_test(statistics_of_images_give_all_rows),
+        cmocka_unit_test(a_model_without_factors_learns),
         cmocka_unit_test(a_mean_that_is_not_there_is_not_drawn_from),
         cmocka_unit_test(files_say_what_statistics_are_of),
         cmocka_unit_test(the_next_lesson_takes_little_from_the_last),

@@ -450,7 +450,9 @@ static void kept_bytes_are_those_of_the_file(void **state)
         assert_true((info.class_means > 0) == kinds[i].statistics && (info.covariance > 0) == kinds[i].statistics);
         if (kinds[i].statistics) {
             assert_int_equal(info.class_means, (size_t)(CLASSES * info.features) * sizeof(float));
-            assert_int_equal(info.covariance, (size_t)(info.features * info.features) * sizeof(float));
+            int triangle = info.features * (info.features + 1) / 2;
+            assert_int_equal(info.covariance,
+                             (size_t)(info.features * info.features + CLASSES * triangle) * sizeof(float));
         }
         assert_true((info.images > 0) == kinds[i].images && (info.generative_model > 0) == kinds[i].generative);
         assert_int_equal(info.images_kept, kinds[i].images ? 10 : 0);

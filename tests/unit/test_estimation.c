@@ -103,11 +103,11 @@ static void augment(const rc_learner *l, const uint8_t *image, uint64_t step, in
             }
 }
 
-/* One pass over the task's images in an epoch of its own, incomplete batch dropped. */
-static void look_at_images(const rc_learner *l, int epoch, int first, int n_new, int per_class, sample *s)
+/* One pass over the task's images in an epoch of its own, incomplete batch dropped. all: every image once. */
+static void look_at_images(const rc_learner *l, int epoch, int first, int n_new, int per_class, bool all, sample *s)
 {
     int32_t *labels;
-    int count = n_new * per_class, batches = count < BATCH ? 1 : count / BATCH;
+    int count = n_new * per_class, batches = all ? (count + BATCH - 1) / BATCH : count < BATCH ? 1 : count / BATCH;
     uint8_t *images = learning_images(first, n_new, per_class, &labels);
     uint32_t *order = malloc((size_t)count * sizeof *order);
     double *batch = malloc(BATCH * IMAGE * sizeof *batch);
@@ -125,6 +125,8 @@ static void look_at_images(const rc_learner *l, int epoch, int first, int n_new,
         see(pass, &l->student.backbone, batch);
         add_features(s, pass, l->student.head.d, label);
     }
+    if (all)
+        s->count = count;
     rc_pass_destroy(pass);
     free(batch);
     free(order);
@@ -211,9 +213,37 @@ static void expect_statistics(const rc_learner *l, const sample *s, int classes)
         }
 }
 
+/* Factors of the sample's classes: of their own scatter and of what they share, which counts as 16 images. */
+static void expect_factors(const rc_learner *l, const sample *s, int classes)
+{
+    static double shared[MOST_FEATURES * MOST_FEATURES], found[MOST_CLASSES * MOST_FEATURES * (MOST_FEATURES + 1) / 2];
+    static double mean[MOST_CLASSES * MOST_FEATURES];
+    size_t d = (size_t)l->student.head.d, numbers = d * (d + 1) / 2;
+    assert_non_null(l->class_factor);
+    be->read_real64(be, shared, l->covariance, d * d);
+    be->read_real64(be, mean, l->class_mean, (size_t)classes * d);
+    be->read_real64(be, found, l->class_factor, (size_t)classes * numbers);
+    for (size_t k = 0; k < (size_t)classes; k++)
+        for (size_t i = 0; i < d; i++)
+            for (size_t j = 0; j <= i; j++) {
+                double scatter = 16 * shared[i * d + j], product = 0, images = 15;
+                for (int n = 0; n < s->count; n++)
+                    if (s->label[n] == (int)k) {
+                        images++;
+                        scatter += (s->feature[n][i] - mean[k * d + i]) * (s->feature[n][j] - mean[k * d + j]);
+                    }
+                const double *a = found + k * numbers + i * (i + 1) / 2, *b = found + k * numbers + j * (j + 1) / 2;
+                for (size_t m = 0; m <= j; m++)
+                    product += a[m] * b[m];
+                double scale = sqrt(shared[i * d + i] * shared[j * d + j]);
+                if (!(fabs(product - scatter / images) < 1e-6 * scale + 1e-12))
+                    fail_msg("covariance %zu, %zu of class %zu is %g, expected %g", i, j, k, product, scatter / images);
+            }
+}
+
 /* Tasks of these many classes: the first has no dreams; dreams come n_old / n_new times as often as images, rounded
  * down, and once at least; a task may be smaller than a batch. */
-static void run_tasks(const char *method, bool paper, const int *n_new, int tasks, int per_class)
+static void run_tasks(const char *method, bool paper, bool factors, const int *n_new, int tasks, int per_class)
 {
     static sample s;
     rc_settings settings = learning_settings();
@@ -229,6 +259,7 @@ static void run_tasks(const char *method, bool paper, const int *n_new, int task
     settings.refine_epochs = 1;
     if (paper)
         rc_settings_paper_profile(&settings);
+    settings.class_covariances = factors;
     assert_int_equal(settings.batch, BATCH);
     learning_create(&l, be, method, &settings);
     for (int task = 0, known = 0; task < tasks; known += n_new[task++]) {
@@ -237,10 +268,15 @@ static void run_tasks(const char *method, bool paper, const int *n_new, int task
         bool refined = task > 0 && strcmp(method, "cwd-abd") != 0;
         int epochs = paper || refined ? 3 : 2;
         s.count = 0;
-        look_at_images(&l, epochs, known, n_new[task], per_class, &s);
+        bool all = factors && task == 0;
+        look_at_images(&l, epochs, known, n_new[task], per_class, all, &s);
         if (task > 0)
             look_at_dreams(&l, batches * (known > n_new[task] ? known / n_new[task] : 1), &s);
         expect_statistics(&l, &s, known + n_new[task]);
+        if (all)
+            expect_factors(&l, &s, n_new[task]);
+        else
+            assert_null(l.class_factor); /* the net has moved */
         rc_learner_end_task(&l);
     }
     rc_learner_destroy(&l);
@@ -249,19 +285,52 @@ static void run_tasks(const char *method, bool paper, const int *n_new, int task
 static void statistics_are_those_of_images_and_dreams(void **state)
 {
     (void)state;
-    run_tasks("cwd", false, (const int[]){2, 3, 1, 2}, 4, 9);
+    run_tasks("cwd", false, false, (const int[]){2, 3, 1, 2}, 4, 9);
 }
 
 static void printed_statistics_have_another_divisor(void **state)
 {
     (void)state;
-    run_tasks("cwd-without-war", true, (const int[]){3, 2}, 2, 6);
+    run_tasks("cwd-without-war", true, false, (const int[]){3, 2}, 2, 6);
 }
 
 static void a_task_smaller_than_a_batch_repeats_its_images(void **state)
 {
     (void)state;
-    run_tasks("cwd-abd", false, (const int[]){2, 1}, 2, 3);
+    run_tasks("cwd-abd", false, false, (const int[]){2, 1}, 2, 3);
+}
+
+/* Every image counts once, whether it fills a batch or not. Later tasks, which move the net, are as ever. */
+static void a_first_task_keeps_a_covariance_of_every_class(void **state)
+{
+    (void)state;
+    run_tasks("cwd", false, true, (const int[]){3, 2}, 2, 9);
+    run_tasks("cwd", true, true, (const int[]){2}, 1, 8);
+    run_tasks("cwd", false, true, (const int[]){2}, 1, 3);
+}
+
+/* A covariance of every class would be larger than the net itself. */
+static void wide_nets_keep_the_shared_covariance(void **state)
+{
+    (void)state;
+    for (int width = 32; width <= 33; width++) {
+        rc_settings settings = learning_settings();
+        rc_backend *fast;
+        rc_learner l;
+        SUCCEEDS(rc_backend_open("cpu", 1, NULL, &fast));
+        settings.class_covariances = true;
+        settings.net_width = width;
+        settings.epochs = 1;
+        settings.refine_epochs = 0;
+        learning_create(&l, fast, "cwd", &settings);
+        learning_teach(&l, 0, 2, 4, &learning_no_hooks);
+        rc_learner_end_task(&l);
+        assert_int_equal(l.student.head.d, 4 * width);
+        assert_non_null(l.class_mean);
+        assert_true((l.class_factor != NULL) == (l.student.head.d <= 128));
+        rc_learner_destroy(&l);
+        rc_backend_close(fast);
+    }
 }
 
 int main(void)
@@ -270,6 +339,8 @@ int main(void)
         cmocka_unit_test(statistics_are_those_of_images_and_dreams),
         cmocka_unit_test(printed_statistics_have_another_divisor),
         cmocka_unit_test(a_task_smaller_than_a_batch_repeats_its_images),
+        cmocka_unit_test(a_first_task_keeps_a_covariance_of_every_class),
+        cmocka_unit_test(wide_nets_keep_the_shared_covariance),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

@@ -147,6 +147,54 @@ static void classes_have_variances_of_their_own(void **state)
     rc_learner_destroy(&l);
 }
 
+static const char saved[] = "/tmp/recollect-test-XXXXXX";
+
+/* A model of OLD classes, and a file for it. */
+static void teach_and_name(rc_saved_model *model, const char *method, char *path)
+{
+    memcpy(path, saved, sizeof saved);
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    learning_create(&model->learner, be, method, &model->config.settings);
+    learning_teach(&model->learner, 0, OLD, 8, &learning_no_hooks);
+    rc_learner_end_task(&model->learner);
+    model->class_name = rc_alloc_zeroed(NULL, OLD, sizeof *model->class_name);
+    for (int i = 0; i < OLD; i++) {
+        model->class_name[i] = rc_alloc_zeroed(NULL, 2, 1);
+        model->class_name[i][0] = (char)('a' + i);
+    }
+}
+
+static void expect_refusal(const craft *changed, const char *path, const char *message)
+{
+    char bad[sizeof saved + 4];
+    rc_saved_model loaded;
+    snprintf(bad, sizeof bad, "%s.bad", path);
+    craft_write(changed, bad);
+    assert_int_equal(rc_model_file_load(bad, be, &loaded), RC_FORMAT);
+    if (strstr(rc_message(), message) == NULL)
+        fail_msg("the message is: %s", rc_message());
+    unlink(bad);
+}
+
+/* The file with another element 2 of a tensor. */
+static void refuses(const char *path, const char *tensor, const void *element, size_t bytes, const char *message)
+{
+    char key[64];
+    long long first = 0;
+    craft changed;
+    craft_read(path, &changed);
+    snprintf(key, sizeof key, "\"%s\":", tensor);
+    const char *at = strstr(changed.header, key);
+    assert_non_null(at);
+    at = strstr(at, "\"data_offsets\":[");
+    assert_true(at != NULL && sscanf(at, "\"data_offsets\":[%lld", &first) == 1);
+    memcpy(changed.data + (size_t)first + 2 * bytes, element, bytes);
+    expect_refusal(&changed, path, message);
+    craft_free(&changed);
+}
+
 /* Variances of a file: numbers of 16 bits that are not negative. */
 static void files_have_the_variances(void **state)
 {
@@ -160,21 +208,11 @@ static void files_have_the_variances(void **state)
         {"statistics.class_variance", 0x7C00, "element 2 of tensor 'statistics.class_variance' is inf"},
         {"statistics.class_mean", 0x7E00, "element 2 of tensor 'statistics.class_mean' is nan"},
     };
-    char path[] = "/tmp/recollect-test-XXXXXX";
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    close(file);
     rc_saved_model model = {.config = rc_config_default()}, loaded;
+    char path[sizeof saved];
     model.config.settings = learning_settings();
     model.config.settings.plus_variances = true;
-    learning_create(&model.learner, be, "cwd+", &model.config.settings);
-    learning_teach(&model.learner, 0, OLD, 8, &learning_no_hooks);
-    rc_learner_end_task(&model.learner);
-    model.class_name = rc_alloc_zeroed(NULL, OLD, sizeof *model.class_name);
-    for (int i = 0; i < OLD; i++) {
-        model.class_name[i] = rc_alloc_zeroed(NULL, 2, 1);
-        model.class_name[i][0] = (char)('a' + i);
-    }
+    teach_and_name(&model, "cwd+", path);
     const rc_learner *l = &model.learner;
     size_t bytes = (size_t)(OLD * l->student.head.d) * be->real_bytes;
     SUCCEEDS(rc_model_file_save(path, &model, true));
@@ -187,26 +225,54 @@ static void files_have_the_variances(void **state)
     assert_memory_equal(copy.class_variance, l->class_variance, bytes);
     rc_learner_destroy(&copy);
     rc_saved_model_destroy(&loaded);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        char key[64];
-        long long first = 0;
-        craft changed;
-        craft_read(path, &changed);
-        snprintf(key, sizeof key, "\"%s\":", wrong[i].tensor);
-        const char *at = strstr(changed.header, key);
-        assert_non_null(at);
-        at = strstr(at, "\"data_offsets\":[");
-        assert_true(at != NULL && sscanf(at, "\"data_offsets\":[%lld", &first) == 1);
-        memcpy(changed.data + first + 2 * sizeof(uint16_t), &wrong[i].half, sizeof(uint16_t));
-        char bad[sizeof path + 4];
-        snprintf(bad, sizeof bad, "%s.bad", path);
-        craft_write(&changed, bad);
-        craft_free(&changed);
-        assert_int_equal(rc_model_file_load(bad, be, &loaded), RC_FORMAT);
-        if (strstr(rc_message(), wrong[i].message) == NULL)
-            fail_msg("the message is: %s", rc_message());
-        unlink(bad);
-    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        refuses(path, wrong[i].tensor, &wrong[i].half, sizeof wrong[i].half, wrong[i].message);
+    rc_saved_model_destroy(&model);
+    unlink(path);
+}
+
+/* Factors of single classes: a triangle of numbers for each, or none at all. */
+static void files_have_the_factors(void **state)
+{
+    (void)state;
+    static const char tensor[] = "statistics.class_factor";
+    const float bad[] = {NAN, INFINITY};
+    rc_saved_model model = {.config = rc_config_default()}, loaded;
+    char path[sizeof saved];
+    model.config.settings = learning_settings();
+    model.config.settings.class_covariances = true;
+    teach_and_name(&model, "cwd", path);
+    rc_learner *l = &model.learner;
+    int d = l->student.head.d, numbers = d * (d + 1) / 2;
+    size_t bytes = (size_t)(OLD * numbers) * be->real_bytes;
+    assert_non_null(l->class_factor);
+    assert_int_equal(rc_learner_stored(l).statistics, (size_t)(OLD * d + d * d + OLD * numbers) * sizeof(float));
+    SUCCEEDS(rc_model_file_save(path, &model, true));
+    SUCCEEDS(rc_model_file_load(path, be, &loaded));
+    assert_int_equal(loaded.unknown_bytes, 0);
+    assert_memory_equal(loaded.learner.class_factor, l->class_factor, bytes);
+    rc_saved_model_destroy(&loaded);
+    rc_learner copy;
+    SUCCEEDS(rc_learner_clone(&copy, l));
+    assert_memory_equal(copy.class_factor, l->class_factor, bytes);
+    rc_learner_destroy(&copy);
+    refuses(path, tensor, &bad[0], sizeof *bad, "element 2 of tensor 'statistics.class_factor' is nan, expected");
+    refuses(path, tensor, &bad[1], sizeof *bad, "element 2 of tensor 'statistics.class_factor' is inf, expected");
+    craft changed;
+    craft_read(path, &changed);
+    assert_true(craft_tensor(&changed, tensor, "dtype", "\"I32\""));
+    expect_refusal(&changed, path, "'statistics.class_factor'");
+    craft_free(&changed);
+    craft_read(path, &changed);
+    assert_true(craft_resize(&changed, tensor, "[2,3]", 6));
+    expect_refusal(&changed, path, "'statistics.class_factor'");
+    craft_free(&changed);
+    be->release(be, l->class_factor); /* as files were before there were any */
+    l->class_factor = NULL;
+    SUCCEEDS(rc_model_file_save(path, &model, true));
+    SUCCEEDS(rc_model_file_load(path, be, &loaded));
+    assert_true(loaded.learner.class_factor == NULL && loaded.learner.class_mean != NULL && loaded.unknown_bytes == 0);
+    rc_saved_model_destroy(&loaded);
     rc_saved_model_destroy(&model);
     unlink(path);
 }
@@ -270,6 +336,39 @@ static void draws_have_variances_of_their_own(void **state)
     assert_true(fabs(product[0][0][0] - 1) < 0.03 && fabs(product[0][1][1] - 5) < 0.15);
     assert_true(fabs(product[0][0][1] - 1) < 0.06); /* 1 / sqrt(4 * 1.25) of sqrt(1 * 5) */
     assert_true(fabs(product[1][0][0] - 16) < 0.5 && product[1][1][1] <= 0 && product[1][0][1] <= 0);
+    free(x);
+    free(label);
+}
+
+/* A class with a factor has its own correlations, too. */
+static void draws_have_covariances_of_their_own(void **state)
+{
+    (void)state;
+    enum { D = 2, CLASSES = 2, EACH = 20000 };
+    double mean[CLASSES * D] = {0, 1, 5, -5}, factor[CLASSES * 3] = {2, -1, 1, 0.5, 3, 0},
+                          variance[CLASSES * D] = {9, 9};
+    double covariance[D * D] = {4, 1, 1, 1.25}, lower[D * D] = {2, 0, 0.5, 1}, product[CLASSES][D][D] = {{{0}}};
+    const double wanted[CLASSES][D][D] = {{{4, -2}, {-2, 2}}, {{0.25, 1.5}, {1.5, 9}}};
+    const rc_moved m = {.d = D,
+                        .classes = CLASSES,
+                        .mean = mean,
+                        .covariance = covariance,
+                        .lower = lower,
+                        .variance = variance,
+                        .factor = factor};
+    float *x = malloc(sizeof *x * EACH * CLASSES * D);
+    int32_t *label = malloc(sizeof *label * EACH * CLASSES);
+    assert_true(x != NULL && label != NULL);
+    rc_moved_draw(&m, (rc_rng){7, 23}, 3, EACH, x, label);
+    for (int row = 0; row < EACH * CLASSES; row++)
+        for (int i = 0; i < D; i++)
+            for (int j = 0; j < D; j++)
+                product[label[row]][i][j] += ((double)x[row * D + i] - mean[label[row] * D + i]) *
+                                             ((double)x[row * D + j] - mean[label[row] * D + j]) / EACH;
+    for (int k = 0; k < CLASSES; k++)
+        for (int i = 0; i < D; i++)
+            for (int j = 0; j < D; j++)
+                assert_true(fabs(product[k][i][j] - wanted[k][i][j]) < 0.03 * (wanted[k][i][i] + wanted[k][j][j]));
     free(x);
     free(label);
 }
@@ -414,7 +513,9 @@ int main(void)
         cmocka_unit_test(draws_have_the_moments_that_were_asked_for),
         cmocka_unit_test(classes_have_variances_of_their_own),
         cmocka_unit_test(draws_have_variances_of_their_own),
+        cmocka_unit_test(draws_have_covariances_of_their_own),
         cmocka_unit_test(files_have_the_variances),
+        cmocka_unit_test(files_have_the_factors),
         cmocka_unit_test(refinement_learns_from_drawn_features),
         cmocka_unit_test(without_additions_it_is_cwd),
         cmocka_unit_test(settings_weigh_what_they_add),

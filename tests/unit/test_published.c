@@ -130,7 +130,7 @@ static void defaults_are_those_of_cifar100(void **state)
     assert_string_equal(s.generator, "generator");
     assert_string_equal(s.plus_statistics, "moved");
     assert_string_equal(s.rotations, "off");
-    assert_true(!s.trivial && !s.plus_variances && !s.plain_statistics);
+    assert_true(!s.trivial && !s.plus_variances && !s.plain_statistics && !s.class_covariances);
     assert_true(s.flip && !s.cosine);
     assert_int_equal(s.seed, 1);
     for (int i = 0; switches(&s, i) != NULL; i++)
