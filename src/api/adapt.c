@@ -50,7 +50,7 @@ static size_t work_bytes(const work *w)
     size_t drawn = w->anew ? known * (size_t)w->per_class * (d * sizeof(float) + sizeof(int32_t)) +
                                  (2 * known + 2 * d) * d * sizeof(double)
                            : 0;
-    size_t factors = w->anew && w->learner->class_factor != NULL
+    size_t factors = w->learner->class_factor != NULL
                          ? (known + n_new) * rc_factor_numbers(w->d) * (sizeof(double) + sizeof(float))
                          : 0;
     return numbers * sizeof(double) + known * (d + 1) * sizeof(float) + drawn + factors +
@@ -531,13 +531,13 @@ static rc_status write_factors(work *w, double *shared, float *factor)
     return status;
 }
 
-/* Where all rows were drawn from factors of single classes, the new classes get some, too. */
+/* Where classes have factors, the new ones get some, too. */
 static rc_status read_factors(const work *w, float **factor)
 {
     const rc_learner *l = w->learner;
     size_t numbers = rc_factor_numbers(w->d), known = (size_t)w->known;
     *factor = NULL;
-    if (!w->anew || l->class_factor == NULL)
+    if (l->class_factor == NULL)
         return RC_OK;
     *factor = rc_alloc_zeroed(NULL, known + (size_t)w->lesson->n_new, numbers * sizeof **factor);
     if (*factor == NULL)

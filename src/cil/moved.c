@@ -288,7 +288,7 @@ rc_status rc_moved_read(const rc_learner *l, rc_moved *m)
     if (m->factor != NULL)
         be->read_real64(be, m->factor, l->class_factor, (size_t)m->classes * rc_factor_numbers(m->d));
     rc_status status = be->sync(be);
-    if (status == RC_OK && m->factor == NULL)
+    if (status == RC_OK)
         status = factorise(m);
     if (status != RC_OK)
         rc_moved_destroy(m);

@@ -309,6 +309,25 @@ static void a_first_task_keeps_a_covariance_of_every_class(void **state)
     run_tasks("cwd", false, true, (const int[]){2}, 1, 3);
 }
 
+/* Where all images are the same, so are their features. */
+static void features_that_do_not_vary_give_no_factors(void **state)
+{
+    (void)state;
+    enum { IMAGES = 8 };
+    static const uint8_t black[IMAGES * IMAGE];
+    const int32_t labels[IMAGES] = {0, 1, 0, 1, 0, 1, 0, 1};
+    double wall[RC_STAGE_COUNT] = {0};
+    rc_settings settings = learning_settings();
+    rc_learner l;
+    settings.class_covariances = settings.plain_statistics = true;
+    settings.crop_pad = 0;
+    learning_create(&l, be, "cwd", &settings);
+    SUCCEEDS(rc_learner_begin_task(&l, 0, 2, black, labels, IMAGES));
+    SUCCEEDS(rc_run_stages(&l, RC_STAGE_TRAINING, 0, &learning_no_hooks, wall));
+    assert_true(l.class_mean != NULL && l.class_factor == NULL);
+    rc_learner_destroy(&l);
+}
+
 /* A covariance of every class would be larger than the net itself. */
 static void wide_nets_keep_the_shared_covariance(void **state)
 {
@@ -340,6 +359,7 @@ int main(void)
         cmocka_unit_test(printed_statistics_have_another_divisor),
         cmocka_unit_test(a_task_smaller_than_a_batch_repeats_its_images),
         cmocka_unit_test(a_first_task_keeps_a_covariance_of_every_class),
+        cmocka_unit_test(features_that_do_not_vary_give_no_factors),
         cmocka_unit_test(wide_nets_keep_the_shared_covariance),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
