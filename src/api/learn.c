@@ -165,7 +165,7 @@ static rc_status copy_names(lesson *s)
 
 static rc_lesson_size size_of(const lesson *s)
 {
-    return (rc_lesson_size){s->method, s->result->known, s->n_new, s->data.train.count, s->data.c};
+    return (rc_lesson_size){s->method, s->result->known, s->n_new, s->data.train.count};
 }
 
 /* What this lesson will be like, and why, before it begins. */

@@ -12,9 +12,8 @@
  * Schedule: `epochs`, of which the last `refine_epochs` refine the head; refinement and milestones go along in
  *   proportion wherever the number of epochs changes. Main training has min_steps steps at least, so that a handful of
  *   images is learnt properly, and RC_LEARN_MAX_STEPS at most, so that a hundred thousand do not take a night. A first
- *   model of photographs, which are images in colour here, has nothing to forget, and is what all later lessons build
- *   on: unless a preset was named, the number of its steps grows with the square root of the number of images
- *   (learn_config.c), up to RC_LEARN_MAX_FIRST. Grey images have shown no need of that.
+ *   model has nothing to forget, and is what all later lessons build on: unless a preset was named, the number of its
+ *   steps grows with the square root of the number of images (learn_config.c), up to RC_LEARN_MAX_FIRST.
  * Epochs that were set are exact, in this lesson and in those after it: neither of the two limits counts, unless
  *   min_steps was set, too. A lesson that refines nothing, such as the first, trains in all of them.
  * One class: cross entropy over a single logit is constant, so it spans all classes (docs/methods/cwd.md), and
@@ -30,8 +29,8 @@
 #include "forecast/progress.h"
 #include "model/model_file.h"
 
-/* min_steps of a model that was made with none; the most steps of main training, of a first model of photographs and of
- * other lessons; and the min_steps that says of a model that its epochs were set, and are to be kept. */
+/* min_steps of a model that was made with none; the most steps of main training, of a first model and of other
+ * lessons; and the min_steps that says of a model that its epochs were set, and are to be kept. */
 enum { RC_LEARN_MIN_STEPS = 300, RC_LEARN_MAX_FIRST = 4000, RC_LEARN_MAX_STEPS = 2000, RC_LEARN_EXACT = 1 };
 
 /* What a lesson changes (api/adapt.h). */

@@ -209,7 +209,7 @@ static void scale_milestones(rc_settings *s, int now, int before)
         s->milestone[i] = scaled(s->milestone[i], now, before);
 }
 
-/* Steps of main training of a first model of photographs. */
+/* Steps of main training of a first model. */
 static int64_t first_steps(int images)
 {
     return (int64_t)(first_factor * sqrt(images));
@@ -236,7 +236,7 @@ rc_learn_reason rc_learn_stretch(rc_settings *s, const rc_learn_settings *settin
         s->epochs = before = all;
     }
     int64_t steps = (int64_t)before * batches;
-    bool first = !asked && lesson->n_old == 0 && lesson->channels == 3 && settings->preset == NULL;
+    bool first = !asked && lesson->n_old == 0 && settings->preset == NULL;
     int64_t usual = first ? first_steps(images) : steps, most = first ? RC_LEARN_MAX_FIRST : RC_LEARN_MAX_STEPS;
     int64_t wanted = usual > most && !asked ? most : usual;
     if (wanted < least)
@@ -257,7 +257,7 @@ void rc_learn_tell_steps(const rc_settings *s, const rc_lesson_size *lesson, rc_
 {
     static const char *const why[] = {
         [RC_LEARN_FIRST] =
-            "because the steps that a first model of photographs needs grow with the square root of their number",
+            "because the steps that a first model needs grow with the square root of the number of images",
         [RC_LEARN_USUAL] = "the usual number of epochs",
         [RC_LEARN_FEW] = "because a net needs that many steps, however few the images",
         [RC_LEARN_MANY] = "because more steps gain little, however many the images",

@@ -16,7 +16,7 @@ rc_status rc_learn_check_method(const char *name);
 typedef struct rc_lesson_size {
     const rc_method *method;
     int n_old, n_new;
-    int images, channels; /* to train on; of each */
+    int images; /* to train on */
 } rc_lesson_size;
 
 /* Does it refine the head after main training? */
@@ -24,7 +24,7 @@ bool rc_lesson_refines(const rc_lesson_size *lesson);
 
 /* Why a lesson is as long as it is. */
 typedef enum rc_learn_reason {
-    RC_LEARN_FIRST, /* a first model of photographs in colour: by the number of images */
+    RC_LEARN_FIRST, /* a first model: by the number of images */
     RC_LEARN_USUAL, /* the epochs of the configuration */
     RC_LEARN_FEW,   /* more, for min_steps */
     RC_LEARN_MANY,  /* fewer, for RC_LEARN_MAX_STEPS or RC_LEARN_MAX_FIRST */

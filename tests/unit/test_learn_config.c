@@ -27,7 +27,7 @@ static rc_settings usual(void)
 /* A lesson of CwD, which refines the head; the first one has nothing to refine. */
 static rc_lesson_size lesson(int n_old, int n_new, int images)
 {
-    rc_lesson_size size = {NULL, n_old, n_new, images, 3};
+    rc_lesson_size size = {NULL, n_old, n_new, images};
     SUCCEEDS(rc_method_find("cwd", &size.method));
     return size;
 }
@@ -143,19 +143,12 @@ static void the_number_of_images_decides_how_long(void **state)
         int training = s.epochs - s.refine_epochs;
         assert_int_equal(s.refine_epochs, rows[i].n_old > 0 ? training : 0);
         assert_int_equal(s.milestone[0], (10 * training + 10) / 20);
-        /* Grey images are trained as often as in later lessons. */
-        rc_lesson_size grey = lesson(0, 2, rows[i].images);
-        grey.channels = 1;
-        rc_settings drawn = usual();
-        rc_learn_reason for_grey = rc_learn_stretch(&drawn, &none, &grey);
         /* A preset that was named says by itself how long a first model is trained. */
         s = usual();
         reason = stretch(&s, &preset, 0, 2, rows[i].images);
         rc_settings later = usual();
         assert_int_equal(reason, stretch(&later, &none, 2, 2, rows[i].images));
         assert_int_equal(s.epochs, later.epochs - later.refine_epochs);
-        assert_int_equal(for_grey, reason);
-        assert_int_equal(drawn.epochs, s.epochs);
     }
 }
 
@@ -344,8 +337,8 @@ static void what_was_chosen_is_said(void **state)
          "chosen: 1000 steps of inversion, 300 steps of training (300 epochs of 36 images) and 300 of refinement (300 "
          "epochs), because a net needs"},
         {0, 2700, NULL,
-         "chosen: 3150 steps of training (75 epochs of 2700 images), because the steps that a first model of "
-         "photographs needs grow with the square root of their number; the setting 'epochs' takes others"},
+         "chosen: 3150 steps of training (75 epochs of 2700 images), because the steps that a first model needs "
+         "grow with the square root of the number of images; the setting 'epochs' takes others"},
         {6, 1000, NULL,
          "chosen: 1000 steps of inversion, 300 steps of training (20 epochs of 1000 images) and 300 of refinement (20 "
          "epochs), because longer lessons teach new classes little and cost old ones more; the setting"},
@@ -376,9 +369,9 @@ static void what_was_chosen_is_said(void **state)
     }
     char text[400];
     rc_settings s = usual();
-    rc_lesson_size grey = lesson(0, 2, 2700);
-    grey.channels = 1;
-    rc_learn_tell_steps(&s, &grey, rc_learn_stretch(&s, &(rc_learn_settings){0}, &grey), text, sizeof text);
+    rc_lesson_size size = lesson(0, 2, 2700);
+    const rc_learn_settings preset = {.preset = "learn"};
+    rc_learn_tell_steps(&s, &size, rc_learn_stretch(&s, &preset, &size), text, sizeof text);
     assert_string_equal(text,
                         "chosen: 840 steps of training (20 epochs of 2700 images), the usual number of epochs; the "
                         "setting 'epochs' takes others");
