@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <pthread.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -650,40 +649,6 @@ static void folders_are_learnt(void **state)
     remove_images();
 }
 
-/* What one of two threads does: all of it with a context of its own. */
-typedef struct worker {
-    const api_data *data;
-    float probabilities[IMAGES * 2];
-} worker;
-
-static void *work(void *user)
-{
-    worker *w = user;
-    recollect_context *context = open_context(NULL);
-    recollect_model *model = quick_model(context, 3);
-    learn(model, w->data);
-    predict_all(model, w->data, NULL, w->probabilities, NULL);
-    recollect_model_destroy(&model);
-    recollect_context_destroy(&context);
-    return NULL;
-}
-
-static void contexts_work_side_by_side(void **state)
-{
-    (void)state;
-    api_data data;
-    api_data_make(&data, 0, 3, IMAGES / 3, 1);
-    worker alone = {.data = &data}, side = {.data = &data}, other_side = {.data = &data};
-    work(&alone);
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, work, &side), 0);
-    work(&other_side);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_memory_equal(alone.probabilities, side.probabilities, sizeof alone.probabilities);
-    assert_memory_equal(alone.probabilities, other_side.probabilities, sizeof alone.probabilities);
-    api_data_free(&data);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -698,7 +663,6 @@ int main(void)
         cmocka_unit_test(dreams_come_and_repeat),
         cmocka_unit_test(dreaming_keeps_what_is_stored),
         cmocka_unit_test(folders_are_learnt),
-        cmocka_unit_test(contexts_work_side_by_side),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
