@@ -395,7 +395,7 @@ static void make_confused(const rc_report_set *set, bool csv, rc_table *table)
             rc_table_text(table, run->class_name[cell / classes]);
             rc_table_text(table, run->class_name[cell % classes]);
             rc_table_number(table, run->confusion[cell]);
-            rc_table_number(table, 100 * run->confusion[cell] / images);
+            rc_table_number(table, 100.0 * run->confusion[cell] / images);
         }
     }
 }

@@ -376,6 +376,20 @@ static void files_that_do_not_fit_are_refused(void **state)
     refused("{\"method\":\"cwd\",\"task_sizes\":[1],\"tasks_done\":1,\"tasks\":[" TASK(
                 "1", "1", "[1]") "],\"classes\":[{\"name\":\"a\"}],\"confusion\":[[-1]]}",
             "row 1 of confusion has -1");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[1],\"tasks_done\":1,\"tasks\":[" TASK(
+                "1", "1", "[1]") "],\"classes\":[{\"name\":\"a\"}],\"confusion\":[[1000000001]]}",
+            "row 1 of confusion has 1000000001, expected a number of images");
+}
+
+static void many_images_that_are_taken_for_another_class_have_a_share(void **state)
+{
+    static const char json[] = "{\"method\":\"cwd\",\"task_sizes\":[2],\"tasks_done\":1,\"tasks\":[" TASK(
+        "2", "1", "[1]") "],\"classes\":[{\"name\":\"a\"},{\"name\":\"b\"}],\"confusion\":[[1000000000,1000000000],"
+                         "[250000000,750000000]],\"run\":{\"dataset\":\"cifar100\"}}";
+    (void)state;
+    run_file_bytes(in_folder("cwd"), "results.json", json, strlen(json));
+    says(RC_REPORT_CSV, "confused", "\"a\",\"b\",1000000000,50\n");
+    says(RC_REPORT_CSV, "confused", "\"b\",\"a\",250000000,25\n");
 }
 
 static void places_without_runs_are_told(void **state)
@@ -510,6 +524,7 @@ int main(void)
         IN_FOLDER(coverage_counts_numbers),
         IN_FOLDER(classes_are_matched_by_name),
         IN_FOLDER(files_that_do_not_fit_are_refused),
+        IN_FOLDER(many_images_that_are_taken_for_another_class_have_a_share),
         IN_FOLDER(places_without_runs_are_told),
         IN_FOLDER(files_and_links),
         IN_FOLDER(many_runs_are_all_there),
