@@ -151,7 +151,7 @@ static rc_status recognise(const char *path, bool *known)
 
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
-/* The name of the folder that a picture lies in. */
+/* The name of the folder that a picture lies in; NULL if its path does not tell, as in "./1.png". */
 static const char *parent(const char *path, size_t *length)
 {
     const char *end = strrchr(path, '/'), *begin = end;
@@ -160,7 +160,7 @@ static const char *parent(const char *path, size_t *length)
     while (begin > path && begin[-1] != '/')
         begin--;
     *length = (size_t)(end - begin);
-    return *length > 0 ? begin : NULL;
+    return strspn(begin, ".") < *length ? begin : NULL;
 }
 
 /* The folder of the first picture of each class as its name; false if another picture of it lies elsewhere. */

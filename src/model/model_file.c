@@ -310,7 +310,9 @@ static rc_status get_numbers(const rc_safetensors *file, const char *key, int ro
     const rc_json *value = NULL;
     size_t found = rc_json_count(list);
     rc_status status = RC_OK;
-    if (!rc_json_is(list, RC_JSON_ARRAY) || found > (size_t)room || (*count >= 0 && found != (size_t)*count))
+    if (!rc_json_is(list, RC_JSON_ARRAY))
+        status = rc_fail(RC_FORMAT, "the metadata's '%s' is no list of numbers", key);
+    else if (found > (size_t)room || (*count >= 0 && found != (size_t)*count))
         status = rc_fail(RC_FORMAT, "the metadata's '%s' has %zu entries, expected %d", key, found,
                          *count >= 0 ? *count : room);
     for (size_t i = 0; status == RC_OK && (value = rc_json_next(list, value)) != NULL; i++) {

@@ -400,6 +400,23 @@ static void a_single_list_is_split(void **state)
     rc_dataset_close(&d);
 }
 
+/* Pictures that lie beside their list are in a folder that no path names. */
+static void a_dot_names_no_class(void **state)
+{
+    (void)state;
+    write_class(".", 0, 2);
+    data_write_text("bare.txt", "a0.ppm 0\nb1.ppm 0\n");
+    write_class(".hidden", 0, 2);
+    data_write_text("hidden.txt", ".hidden/a0.ppm 0\n.hidden/b1.ppm 0\n");
+    rc_dataset d;
+    data_open("bare.txt", &(rc_data_settings){.test_part = 0.5}, &d);
+    assert_string_equal(d.class_name[0], "0");
+    rc_dataset_close(&d);
+    data_open("hidden.txt", &(rc_data_settings){.test_part = 0.5}, &d);
+    assert_string_equal(d.class_name[0], ".hidden");
+    rc_dataset_close(&d);
+}
+
 static void parse_list(const char *text, size_t size, const char *message)
 {
     rc_image_files files = {0};
@@ -552,6 +569,7 @@ int main(void)
         IN_FOLDER(progress_is_told_and_can_stop),
         IN_FOLDER(lists_come_in_pairs),
         IN_FOLDER(a_single_list_is_split),
+        IN_FOLDER(a_dot_names_no_class),
         cmocka_unit_test(lines_of_lists_are_checked),
         IN_FOLDER(a_folder_that_cannot_be_listed_is_not_empty),
         IN_FOLDER(tiny_imagenet_numbers_classes_by_lines),

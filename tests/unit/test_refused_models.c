@@ -273,6 +273,7 @@ static const char *const broken[][3] = {
     {"image", NULL, "the metadata has no 'image'"},
     {"image", "[14,14]", "the metadata's 'image' has 2 entries, expected 3"},
     {"image", "[14,14,3,1]", "the metadata's 'image' has 4 entries, expected 3"},
+    {"image", "{\"a\":14,\"b\":14,\"c\":3}", "the metadata's 'image' is no list of numbers"},
     {"image", "[14,\"14\",3]", "the metadata's 'image' holds something that is not a number"},
     {"image", "[14,14.5,3]", "the metadata's 'image' holds 14.5, expected a whole number from 1 to 2147483647"},
     {"image", "[0,14,3]", "the metadata's 'image' holds 0, expected a whole number from 1 to 2147483647"},
