@@ -23,7 +23,7 @@ second=(learn one.safetensors second --out two.safetensors "${tiny[@]}")
 "$recollect" "${first[@]}" --epochs 2 --set min_steps=20 >/dev/null 2>&1 || fail "no first model"
 # Lessons with all stages and many losses; the long one shows each of them for a second or more.
 short=("${second[@]}" --set inversion_steps=20 --epochs 10 --set min_steps=1)
-long=("${second[@]}" --set inversion_steps=1500 --epochs 720 --set min_steps=1)
+long=("${second[@]}" --set inversion_steps=750 --epochs 360 --set min_steps=1)
 losses='cross entropy|HKD|content|diversity|BN statistics'
 
 # live FILE: the live lines of what a terminal got, one a line, and the changes of the window's width
@@ -43,7 +43,7 @@ lines() {
     done
     # From 40 columns on: the part that is done, and the time left; from 80 on also rate and stage.
     grep -qE '^\[#+-+\]  [1-9][0-9] %  0:0[0-9] left' live-40.txt || fail "40 columns: $(cat live-40.txt)"
-    grep -qE '%  0:0[0-9] left  [0-9.]+ images/s  (training [0-9]+/[0-9]+|inversion [0-9]+/1500)' live-80.txt ||
+    grep -qE '%  0:0[0-9] left  [0-9.]+ images/s  (training [0-9]+/[0-9]+|inversion [0-9]+/750)' live-80.txt ||
         fail "80 columns: $(cat live-80.txt)"
     grep -qE "images/s  training [0-9]+/[0-9]+  ($losses)" live-200.txt || fail "200 columns: $(cat live-200.txt)"
     grep -qE "$losses" live-40.txt && fail "losses at 40 columns"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Killed at random moments and resumed every time, a run ends with the bits of a run that was left alone: 12 times by
+# Killed at random moments and resumed every time, a run ends with the bits of a run that was left alone: 8 times by
 # the clock, and at numbered operations on files (a checkpoint half written, synced but not renamed, results written but
 # the checkpoint not yet removed, ...). So does a grid of methods and class orders side by side. A signal that asks saves
 # first.
@@ -8,7 +8,7 @@
 #   KILL_PARTS: which of its parts run, of "clock files grid signals methods lesson jumps copied two deleted" (default:
 #   the first four; script/torture takes all)
 . "$(dirname "$0")/common.sh"
-fault=$3 kills=${4:-12} operations=${5:-10} seed=${6:-$$}
+fault=$3 kills=${4:-8} operations=${5:-5} seed=${6:-$$}
 echo "$name: seed $seed"
 RANDOM=$seed
 
