@@ -64,7 +64,7 @@ static void draw_dream(const rc_image *canvas, const rc_image *image, int place,
     int left = GAP + place % RC_PICTURE_COLUMNS * (w + GAP);
     int top = GAP + place / RC_PICTURE_COLUMNS * (h + RC_FONT_HEIGHT + 2 * GAP);
     char text[64];
-    int most = w / RC_FONT_WIDTH < 3 ? 3 : w / RC_FONT_WIDTH;
+    int most = w / RC_FONT_WIDTH; /* of SIDE pixels or more */
     rc_font_fit(name, most < (int)sizeof text ? most : (int)sizeof text - 1, text);
     rc_canvas_draw(canvas, top, left, image, scale);
     rc_canvas_text(canvas, top + h + GAP / 2, left, text, 1, ink);

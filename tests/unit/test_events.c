@@ -1,10 +1,13 @@
 /* The log of a cell as it is written: what every kind of line says, and what a process that goes on keeps of it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -171,6 +174,14 @@ static void lines_say_what_happened(void **state)
     forget_lines(count);
 }
 
+/* Descriptors that are open: the next one has the number of the first that is not. */
+static int next_descriptor(void)
+{
+    int fd = dup(0);
+    assert_int_equal(close(fd), 0);
+    return fd;
+}
+
 /* Every old class has its place, and no more. */
 static void labels_are_counted_for_every_old_class(void **state)
 {
@@ -196,6 +207,29 @@ static void labels_are_counted_for_every_old_class(void **state)
     forget_lines(count);
 }
 
+static void a_single_class_has_labels(void **state)
+{
+    (void)state;
+    static const int32_t label[] = {0, 0};
+    static const int counts[] = {2};
+    rc_events e;
+    rc_events_cell cell = the_cell();
+    rc_stage_report r = report;
+    rc_events_step step = step_of(&r);
+    r.replayed = label;
+    r.replays = 2;
+    step.classes = step.old_classes = 1;
+    int descriptor = next_descriptor();
+    SUCCEEDS(rc_events_open(&e, "."));
+    SUCCEEDS(rc_events_begin(&e, &cell, 0, 0));
+    SUCCEEDS(rc_events_stage(&e, &step));
+    rc_events_close(&e);
+    assert_int_equal(next_descriptor(), descriptor);
+    assert_int_equal(read_lines(), 2);
+    expect_list(rc_json_member(line[1], "dream_labels"), counts, 1);
+    forget_lines(2);
+}
+
 /* A log that belongs to another run, or is none, is refused; one that has no whole line says nothing. */
 static void a_log_says_whose_it_is(void **state)
 {
@@ -203,13 +237,19 @@ static void a_log_says_whose_it_is(void **state)
     SUCCEEDS(rc_events_check("nowhere.jsonl", "f"));
     data_write_text("log", "{\"event\":\"run\",\"fingerprint\":\"f\"}\nmore");
     SUCCEEDS(rc_events_check("log", "f"));
-    assert_int_equal(rc_events_check("log", "g"), RC_INVALID_ARGUMENT);
-    data_assert_message("log");
+    int descriptor = next_descriptor();
+    REFUSED(rc_events_check("log", "g"), RC_INVALID_ARGUMENT,
+            "log belongs to another run, with another fingerprint: remove it, and the log begins anew");
+    assert_int_equal(next_descriptor(), descriptor);
+    data_write_text("log", "{\"event\":\"run\"}\n");
+    REFUSED(rc_events_check("log", "g"), RC_INVALID_ARGUMENT,
+            "log does not say which run it belongs to: remove it, and the log begins anew");
+    assert_int_equal(mkdir("folder", 0777), 0);
+    assert_int_not_equal(rc_events_check("folder", "g"), RC_OK);
     data_write_text("log", "{\"event\":\"run\",\"finger");
     SUCCEEDS(rc_events_check("log", "g"));
     data_write_text("log", "a diary\n");
-    assert_int_equal(rc_events_check("log", "f"), RC_FORMAT);
-    data_assert_message("log is not the log of a run");
+    REFUSED(rc_events_check("log", "f"), RC_FORMAT, "log is not the log of a run: remove it, and the log begins anew");
 }
 
 /* What lies behind the place that a process goes on from is forgotten, half lines are, and tables have the rest. */
@@ -256,6 +296,53 @@ static void a_process_that_goes_on_keeps_what_counts(void **state)
         rc_free(NULL, table);
         forget_lines(count);
     }
+}
+
+static bool folders_fail;
+
+__attribute__((visibility("default"))) int fsync(int fd)
+{
+    struct stat about;
+    errno = EIO;
+    return folders_fail && fstat(fd, &about) == 0 && S_ISDIR(about.st_mode) ? -1 : 0;
+}
+
+/* A log that cannot be read is left as it is. One whose name may be lost begins: the next file says so. */
+static void a_log_that_cannot_be_read_or_synced(void **state)
+{
+    (void)state;
+    rc_events e;
+    rc_events_cell cell = the_cell();
+    struct stat about;
+    SUCCEEDS(rc_events_open(&e, "."));
+    folders_fail = true;
+    rc_status status = rc_events_begin(&e, &cell, 0, 0);
+    folders_fail = false;
+    assert_int_equal(status, RC_OK);
+    rc_events_close(&e);
+    assert_int_equal(stat("events.jsonl", &about), 0);
+    SUCCEEDS(rc_events_open(&e, "."));
+    int fd = open("events.jsonl", O_WRONLY | O_APPEND);
+    assert_int_equal(dup2(fd, e.log.fd), e.log.fd);
+    assert_int_equal(close(fd), 0);
+    REFUSED(rc_events_begin(&e, &cell, about.st_size + 1, 0), RC_IO,
+            "cannot look into './events.jsonl': Bad file descriptor");
+    rc_events_close(&e);
+    off_t size = about.st_size;
+    assert_int_equal(stat("events.jsonl", &about), 0);
+    assert_int_equal(about.st_size, size);
+}
+
+static void folders_of_long_names_are_refused(void **state)
+{
+    (void)state;
+    rc_log_tables t;
+    char name[sizeof t.folder + 1], message[sizeof t.folder + 64];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    snprintf(message, sizeof message, "the path %s is too long", name);
+    assert_int_equal(rc_log_tables_open(&t, name, "events.jsonl", 1), RC_INVALID_ARGUMENT);
+    assert_memory_equal(rc_message(), message, 200); /* messages have an end */
 }
 
 static void without_memory_a_line_is_whole_or_not_there(void **state)
@@ -306,7 +393,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(lines_say_what_happened),
         IN_FOLDER(labels_are_counted_for_every_old_class),
+        IN_FOLDER(a_single_class_has_labels),
         IN_FOLDER(a_log_says_whose_it_is),
+        IN_FOLDER(a_log_that_cannot_be_read_or_synced),
+        cmocka_unit_test(folders_of_long_names_are_refused),
         IN_FOLDER(a_process_that_goes_on_keeps_what_counts),
         IN_FOLDER(without_memory_a_line_is_whole_or_not_there),
         IN_FOLDER(a_log_without_its_first_line_stays_empty),

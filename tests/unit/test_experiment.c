@@ -14,9 +14,14 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/lease.h"
 #include "base/memory.h"
+#include "base/stop.h"
+#include "experiment/cell.h"
+#include "experiment/run_data.h"
+#include "model/safetensors.h"
 #include "support/small_run.h"
 #include "support/succeeds.h"
 
@@ -164,6 +169,142 @@ static void too_little_memory_is_told_before_anything_is_made(void **state)
     assert_false(is_there("out"));
 }
 
+/* ---- what is made ----------------------------------------------------------------------------------------------- */
+
+/* Every order with every seed; no more cells side by side than have something to do; nothing is left. */
+static void each_order_has_each_seed(void **state)
+{
+    (void)state;
+    size_t before = rc_bytes_allocated();
+    small_run_start_one(&run, "out", "finetune");
+    run.settings.orders = run.settings.seeds = 2;
+    run.settings.order[1] = 1;
+    run.settings.seed[0] = 3;
+    run.settings.seed[1] = 5;
+    run.settings.stop_after = 1;
+    run.settings.jobs = 7;
+    small_run_do(&run);
+    assert_int_equal(rc_bytes_allocated(), before);
+    for (int i = 0; i < 4; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "out/order-%d-seed-%d/finetune/task-1.safetensors", i / 2, i % 2 ? 5 : 3);
+        assert_true(is_there(path));
+    }
+    rc_json *json;
+    SUCCEEDS(rc_json_load("out/summary.json", 1 << 20, &json));
+    assert_int_equal(rc_json_integer(rc_json_member(json, "jobs")), 4);
+    rc_json_free(json);
+}
+
+static void names_are_in_the_order_of_the_classes(void **state)
+{
+    (void)state;
+    int turns = 0; /* orders that are not their own inverse */
+    rc_dataset data;
+    const rc_watch watch = {0};
+    small_run_start_one(&run, "out", "finetune");
+    SUCCEEDS(rc_run_data_open(&run.settings.config, 1, false, &watch, &data));
+    for (int order = 0; order < 8; order++) {
+        rc_trial t = {.data = NULL};
+        small_run_start_one(&run, "out", "finetune");
+        small_run_set(&run, "class_order", "seed");
+        t.config = run.settings.config;
+        t.config.order = order;
+        SUCCEEDS(rc_trial_create(&t, &data, 0));
+        for (int i = 0; i < 4; i++) {
+            assert_ptr_equal(t.class_name[i], data.class_name[t.stream.order[i]]);
+            turns += t.stream.order[i] != t.stream.position[i];
+        }
+        rc_trial_destroy(&t);
+    }
+    assert_true(turns > 0);
+    rc_dataset_close(&data);
+}
+
+/* Models do not say where the images lie. A first task keeps the name of the program that finished it. */
+static void what_models_and_results_say_of_their_run(void **state)
+{
+    (void)state;
+    rc_safetensors *file;
+    rc_json *json;
+    const rc_json *tasks;
+    char *text;
+    size_t size;
+    small_run_start_one(&run, "out", "finetune");
+    run.settings.stop_after = 1;
+    small_run_do(&run);
+    SUCCEEDS(rc_safetensors_open_header("out/finetune/task-1.safetensors", &file));
+    assert_non_null(strstr(rc_safetensors_metadata(file, "config"), "\"data\""));
+    assert_null(strstr(rc_safetensors_metadata(file, "config"), "photos"));
+    rc_safetensors_close(file);
+    SUCCEEDS(rc_file_read("out/first-task/results.json", 1 << 20, &text, &size));
+    FILE *changed = fopen("out/first-task/results.json", "w");
+    assert_non_null(changed);
+    const char *next = text;
+    for (const char *found; (found = strstr(next, "\"commit\": \"")) != NULL; next = strchr(found + 11, '"')) {
+        assert_true(fwrite(next, 1, (size_t)(found - next) + 11, changed) > 0);
+        assert_true(fputs("an earlier one", changed) >= 0);
+    }
+    assert_true(next != text && fputs(next, changed) >= 0);
+    assert_int_equal(fclose(changed), 0);
+    rc_free(NULL, text);
+    small_run_start_one(&run, "out", "lwf");
+    run.settings.resume = true;
+    small_run_do(&run);
+    SUCCEEDS(rc_json_load("out/lwf/results.json", 1 << 20, &json));
+    SUCCEEDS(rc_json_get_array(json, "tasks", &tasks));
+    const rc_json *first = rc_json_next(tasks, NULL), *second = rc_json_next(tasks, first);
+    assert_string_equal(rc_json_string(rc_json_member(first, "commit")), "an earlier one");
+    assert_string_not_equal(rc_json_string(rc_json_member(second, "commit")), "an earlier one");
+    rc_json_free(json);
+}
+
+/* A model that cannot be read is no fault of its form: nothing is advised. */
+static void a_model_that_is_a_folder_is_told(void **state)
+{
+    (void)state;
+    small_run_start_one(&run, "out", "finetune");
+    run.settings.stop_after = 1;
+    small_run_do(&run);
+    assert_int_equal(remove("out/finetune/task-1.safetensors"), 0);
+    assert_int_equal(mkdir("out/finetune/task-1.safetensors", 0777), 0);
+    small_run_start_one(&run, "out", "finetune");
+    run.settings.resume = true;
+    REFUSED(
+        rc_experiment_run(&run.settings), RC_IO,
+        "cannot read 'out/finetune/task-1.safetensors': it is a folder, expected a regular file. What was saved before "
+        "is intact: once there is room to write in out, the setting 'resume' goes on");
+}
+
+static void make_obstacle(small_run *r, const recollect_progress *p)
+{
+    (void)r;
+    if (p->task == 2)
+        (void)mkdir("out/finetune/checkpoint.safetensors", 0777);
+}
+
+static void a_checkpoint_that_cannot_be_removed_is_told(void **state)
+{
+    (void)state;
+    small_run_start_one(&run, "out", "finetune");
+    run.seen = make_obstacle;
+    REFUSED(
+        rc_experiment_run(&run.settings), RC_IO,
+        "cannot remove 'out/finetune/checkpoint.safetensors': Is a directory. What was saved before is intact: once "
+        "there is room to write in out, the setting 'resume' goes on");
+}
+
+/* Who stops a run stops nothing after it. */
+static void a_stop_ends_with_the_run(void **state)
+{
+    (void)state;
+    small_run_start_one(&run, "out", "finetune");
+    run.stop_at = "All methods, task 1 of 2: training 1 1/4 0/2";
+    assert_int_equal(rc_experiment_run(&run.settings), RC_CANCELLED);
+    assert_true(run.stop);
+    assert_false(rc_stopped());
+}
+
 /* ---- parts of a grid -------------------------------------------------------------------------------------------- */
 
 /* Fine-tuning on orders from the first to the last. */
@@ -197,13 +338,25 @@ static void assert_summary(const char *folder, const char *expected)
     assert_string_equal(found.text, expected);
 }
 
+static double first_fraction;
+
+static void keep_fraction(small_run *r, const recollect_progress *p)
+{
+    (void)r;
+    if (first_fraction < 0)
+        first_fraction = p->fraction;
+}
+
 static void each_part_runs_its_orders(void **state)
 {
     (void)state;
     start_orders("out", 0, 2);
+    run.seen = keep_fraction;
+    first_fraction = -1;
     run.settings.shards = 2;
     run.settings.shard = 2;
     small_run_do(&run);
+    assert_true(first_fraction >= 0 && first_fraction < 0.5); /* of its own part */
     assert_true(is_there("out/order-1/finetune/task-2.safetensors"));
     assert_false(is_there("out/order-0/first-task") || is_there("out/order-0/finetune") ||
                  is_there("out/order-2/finetune"));
@@ -239,6 +392,7 @@ static void share(void)
 static void one_summary_covers_what_others_have_run(void **state)
 {
     (void)state;
+    size_t before = rc_bytes_allocated();
     start_orders("out", 2, 2);
     share();
     small_run_do(&run);
@@ -291,6 +445,7 @@ static void one_summary_covers_what_others_have_run(void **state)
     small_run_do(&run);
     assert_summary("both",
                    "order-1-seed-3/finetune done\norder-2-seed-3/finetune done\norder-2-seed-20/finetune done\n");
+    assert_int_equal(rc_bytes_allocated(), before);
 }
 
 /* ---- leases ----------------------------------------------------------------------------------------------------- */
@@ -327,6 +482,34 @@ static void a_cell_that_another_has_is_waited_for(void **state)
     assert_false(is_there("out/cwd.lease"));
 }
 
+/* A lease that does not move is taken over, and not before its time. */
+static void the_cell_of_a_dead_process_is_taken_over(void **state)
+{
+    (void)state;
+    rc_lease_sight sight = {.since = 0};
+    char *text;
+    size_t size;
+    small_run_start_one(&run, "out", "finetune");
+    run.settings.stop_after = 1;
+    share();
+    small_run_do(&run);
+    SUCCEEDS(rc_lease_try("out/finetune.lease", 60, &sight, &held));
+    SUCCEEDS(rc_file_read("out/finetune.lease", 1 << 10, &text, &size));
+    rc_lease_release(held);
+    held = NULL;
+    data_write("out/finetune.lease", text, size);
+    rc_free(NULL, text);
+    small_run_start_one(&run, "out", "finetune");
+    share();
+    run.settings.lease_seconds = 0.4;
+    run.settings.checkpoint_seconds = 0;
+    double began = rc_now();
+    small_run_do(&run);
+    assert_true(rc_now() - began >= 0.4);
+    assert_holds(run.results.text, "Fine-tuning, task 2 of 2: ");
+    assert_false(is_there("out/finetune.lease"));
+}
+
 /* ---- side by side ----------------------------------------------------------------------------------------------- */
 
 static struct {
@@ -339,7 +522,8 @@ static struct {
 static void count_threads(small_run *r, const recollect_progress *p)
 {
     (void)r;
-    (void)p;
+    if (p->stage_name[0] == '\0') /* of all: of none is known how fast it is */
+        assert_true(isnan(p->stage_seconds_left) && isnan(p->images_per_second));
     pthread_mutex_lock(&meeting.lock);
     if (meeting.threads == 0) {
         meeting.first = pthread_self();
@@ -389,6 +573,27 @@ static void cells_side_by_side_share_a_line(void **state)
     }
 }
 
+/* Stages without epochs count their steps. */
+static void cells_side_by_side_tell_their_steps(void **state)
+{
+    (void)state;
+    for (int later = 0; later < 2; later++) {
+        small_run_start_one(&run, "out", "cwd");
+        run.settings.orders = 2;
+        run.settings.order[1] = 1;
+        run.settings.resume = later;
+        run.settings.stop_after = !later;
+        if (later) {
+            run.settings.jobs = run.settings.threads = 2;
+            run.settings.watch.cancelled = wait_for_the_second;
+            run.seen = count_threads;
+        }
+        meeting.threads = 0;
+        small_run_do(&run);
+    }
+    assert_holds(run.progress.text, "order 0, CwD 2/2 inversion 1/3 | order 1, CwD 2/2 inversion 1/3:  0 0/0 0/0\n");
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter, data_leave_folder)
@@ -397,10 +602,18 @@ int main(void)
         IN_FOLDER(folders_are_looked_at_first),
         IN_FOLDER(without_data_or_backend_a_run_is_as_it_was),
         IN_FOLDER(too_little_memory_is_told_before_anything_is_made),
+        IN_FOLDER(each_order_has_each_seed),
+        IN_FOLDER(names_are_in_the_order_of_the_classes),
+        IN_FOLDER(what_models_and_results_say_of_their_run),
+        IN_FOLDER(a_model_that_is_a_folder_is_told),
+        IN_FOLDER(a_checkpoint_that_cannot_be_removed_is_told),
+        IN_FOLDER(a_stop_ends_with_the_run),
         IN_FOLDER(each_part_runs_its_orders),
         IN_FOLDER(one_summary_covers_what_others_have_run),
         IN_FOLDER(a_cell_that_another_has_is_waited_for),
+        IN_FOLDER(the_cell_of_a_dead_process_is_taken_over),
         IN_FOLDER(cells_side_by_side_share_a_line),
+        IN_FOLDER(cells_side_by_side_tell_their_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -355,7 +355,8 @@ static void a_cell_without_memory_waits_for_the_others(void **state)
     scarce.on = true;
     run_grid(&s, &w);
     scarce.on = false;
-    assert_holds(w.log.text, "found no memory beside the others and goes on later; 1 side by side from here");
+    assert_holds(w.log.text,
+                 "All methods found no memory beside the others and goes on later; 1 side by side from here");
     assert_same_models("whole", "scarce");
 }
 

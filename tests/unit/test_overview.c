@@ -84,6 +84,21 @@ static void a_cell_is_where_its_last_line_says(void **state)
     rc_overview_close(&o);
 }
 
+/* A log begins with the first step of a task, and may have lost the ends of tasks. */
+static void first_steps_count_and_lost_tasks_have_no_accuracy(void **state)
+{
+    (void)state;
+    rc_overview o;
+    rc_set_message("an old failure");
+    rc_seen_cell *c = see(&o, begin, "{\"event\":\"step\",\"task\":1,\"stage\":\"training\",\"step\":0,\"steps\":6}\n");
+    assert_true(c->task == 1 && c->step == 0 && c->steps == 6);
+    assert_string_equal(o.problem, "");
+    add_text("run/cwd/events.jsonl", "{\"event\":\"task\",\"task\":3,\"accuracy\":50}\n");
+    SUCCEEDS(rc_overview_update(&o));
+    assert_true(c->done == 3 && isnan(c->accuracy[0]) && isnan(c->accuracy[1]) && c->accuracy[2] == 50);
+    rc_overview_close(&o);
+}
+
 /* None of these changes anything. */
 static void lines_that_do_not_fit_are_skipped(void **state)
 {
@@ -101,7 +116,7 @@ static void lines_that_do_not_fit_are_skipped(void **state)
         "{\"event\":\"step\",\"task\":2,\"stage\":\"\",\"step\":1,\"steps\":6}\n",
         "{\"event\":\"step\",\"task\":2,\"step\":1,\"steps\":6}\n",
         "{\"event\":\"step\",\"task\":300,\"stage\":\"training\",\"step\":1,\"steps\":6}\n",
-        "{\"event\":\"other\"}\n",
+        "{\"event\":\"other\",\"status\":\"failed\",\"message\":\"no room\"}\n",
         "{\"event\":7}\n",
         "{}\n",
         "nonsense\n",
@@ -117,6 +132,8 @@ static void lines_that_do_not_fit_are_skipped(void **state)
         SUCCEEDS(rc_overview_update(&o));
         assert_true(c->done == 1 && c->accuracy[0] == 75.5 && c->task == 2 && c->step == 40 && c->losses == 2);
         assert_string_equal(c->stage, "training");
+        assert_string_equal(c->end, "");
+        assert_string_equal(c->message, "");
     }
     rc_overview_close(&o);
 }
@@ -300,6 +317,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(a_cell_is_where_its_last_line_says),
+        IN_FOLDER(first_steps_count_and_lost_tasks_have_no_accuracy),
         IN_FOLDER(lines_that_do_not_fit_are_skipped),
         IN_FOLDER(texts_and_lists_are_cut),
         IN_FOLDER(curves_keep_their_shape_in_little_memory),

@@ -363,7 +363,10 @@ static void files_that_do_not_fit_are_refused(void **state)
     refused("{\"method\":\"cwd\",\"task_sizes\":[2],\"tasks_done\":1,\"tasks\":[" TASK("2", "101", "[1]") "]}",
             "accuracy 101, expected a number from 0 to 100");
     refused("{\"method\":\"cwd\",\"task_sizes\":[2],\"tasks_done\":1,\"tasks\":[" TASK("3", "1", "[1]") "]}",
-            "does not fit the run");
+            "task 1 of the results does not fit the run");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[1],\"tasks_done\":1,\"tasks\":[" TASK(
+                "1", "1", "[1]") "],\"classes\":[{\"name\":\"a\",\"accuracy\":1,\"top5\":100.5}]}",
+            "the results have top5 100.5, expected a number from 0 to 100");
     refused("{\"method\":\"cwd\",\"task_sizes\":[1],\"tasks_done\":1,\"tasks\":[" TASK(
                 "1", "1", "[1]") "],\"classes\":[{\"name\":7}]}",
             "name");

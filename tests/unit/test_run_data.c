@@ -80,6 +80,7 @@ static void the_last_images_of_a_class_are_held_out(void **state)
     static const int first[][3] = {{0, 0, 2}, {1, 0, 3}}, few[][3] = {{0, 1, 0}, {0, 1, 1}, {1, 1, 0}, {1, 1, 1}};
     rc_config config = config_of("photos");
     rc_dataset data;
+    size_t before = rc_bytes_allocated();
     SUCCEEDS(open_data(&config, &data));
     expect_split(&data.train, all, 8);
     expect_split(&data.test, test, 5);
@@ -91,6 +92,7 @@ static void the_last_images_of_a_class_are_held_out(void **state)
     expect_split(&data.test, held, 3);
     assert_string_equal(data.name, "folder-validation");
     rc_dataset_close(&data);
+    assert_int_equal(rc_bytes_allocated(), before);
     set(&config, "test_per_class", "1");
     SUCCEEDS(open_data(&config, &data));
     expect_split(&data.train, kept, 5);

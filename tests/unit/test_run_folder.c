@@ -64,6 +64,7 @@ static rc_status open_run(const rc_config *config, const rc_dataset *data, bool 
 {
     const rc_run_identity who = {
         .config = config, .data = data, .backend = &backend, .command_line = "recollect run it"};
+    memset(folder, 0xff, sizeof *folder); /* what was there before does not matter */
     return rc_run_folder_open(folder, "run", &who, resume, shared);
 }
 

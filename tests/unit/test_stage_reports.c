@@ -321,7 +321,7 @@ static void expect_dreams(const rc_learner *l, const rc_stage_report *r, const r
     static double pixels[MOST_ROWS * VALUES];
     static uint8_t shown[VALUES], expected[VALUES];
     bool used[MOST_ROWS] = {false};
-    int of_class[2] = {0}, shown_of[2] = {0};
+    int of_class[2] = {0}, shown_of[2] = {0}, before = -1;
     be->read_act(be, pixels, made, made->raw);
     for (int i = 0; i < r->replays; i++)
         of_class[r->replayed[i]]++;
@@ -335,6 +335,9 @@ static void expect_dreams(const rc_learner *l, const rc_stage_report *r, const r
                 found = i;
         }
         assert_true(found >= 0);
+        /* Those of a class come in their order, and the first ones of it. */
+        assert_true(place == 0 || p->label[place] != p->label[place - 1] || found > before);
+        before = found;
         assert_true(has_name(&p->canvas, place));
         used[found] = true;
         shown_of[p->label[place]]++;
@@ -383,7 +386,7 @@ static rc_status draw(void *user, const rc_stage_report *report)
 static void a_picture_shows_dreams_of_every_class(void **state)
 {
     (void)state;
-    static const int batches[] = {5, 20, 100};
+    static const int batches[] = {5, 17, 100};
     for (int i = 0; i < 3; i++) {
         rc_settings s = learning_settings();
         rc_learner l;
