@@ -610,6 +610,23 @@ static void strange_exif_means_upright(void **state)
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
+/* Nobody takes what is left after a failure for a picture. */
+static void a_failure_leaves_no_picture(void **state)
+{
+    (void)state;
+    static const uint8_t nothing[] = "nothing";
+    rc_image image;
+    memset(&image, 0xff, sizeof image);
+    assert_int_not_equal(rc_image_decode(nothing, sizeof nothing, NULL, &image), RC_OK);
+    assert_true(image.h == 0 && image.w == 0 && image.c == 0 && image.pixels == NULL);
+    memset(&image, 0xff, sizeof image);
+    assert_int_not_equal(rc_image_read("nowhere", NULL, &image), RC_OK);
+    assert_true(image.h == 0 && image.w == 0 && image.c == 0 && image.pixels == NULL);
+    image.h = 3;
+    rc_image_free(&image);
+    assert_int_equal(image.h, 0);
+}
+
 static void what_is_written_is_read(void **state)
 {
     (void)state;
@@ -652,6 +669,7 @@ int main(void)
         cmocka_unit_test(strange_tiffs_are_refused),
         cmocka_unit_test_setup_teardown(unknown_files_are_named, data_enter_folder, data_leave_folder),
         cmocka_unit_test(strange_exif_means_upright),
+        cmocka_unit_test(a_failure_leaves_no_picture),
         cmocka_unit_test_setup_teardown(what_is_written_is_read, data_enter_folder, data_leave_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@
 #include "config/config.h"
 #include "data/image.h"
 #include "data/input.h"
+#include "data/reader.h"
 #include "model/safetensors.h"
 #include "support/data_sets.h"
 #include "support/succeeds.h"
@@ -362,12 +363,32 @@ static void sets_hold_regular_files(void **state)
     data_assert_refused("pipe.png", NULL, RC_IO, "there is no data at 'pipe.png'");
 }
 
+/* The words, with numbers that all differ. */
+static void what_images_would_take_is_told(void **state)
+{
+    (void)state;
+    rc_dataset d = {.h = 2000, .w = 3000, .c = 1};
+    rc_memory_set_budget(rc_bytes_allocated() + 500000000);
+    REFUSED(
+        rc_check_memory(&d, 4000), RC_OUT_OF_MEMORY,
+        "4000 images of 3000 x 2000 pixels in grey take 24.0 GB of memory, of which 0.5 GB are free or allowed; take "
+        "fewer images, make them smaller (size), or allow more (the setting 'max_memory')");
+    d.c = 3;
+    REFUSED(
+        rc_check_memory(&d, 4000), RC_OUT_OF_MEMORY,
+        "4000 images of 3000 x 2000 pixels in colour take 72.0 GB of memory, of which 0.5 GB are free or allowed; take "
+        "fewer images, make them smaller (size), or allow more (the setting 'max_memory')");
+    rc_memory_set_budget(SIZE_MAX);
+    SUCCEEDS(rc_check_memory(&d, 1));
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(idx_promises_are_checked_first),
         IN_FOLDER(memory_is_forecast),
+        cmocka_unit_test(what_images_would_take_is_told),
         IN_FOLDER(gzip_unpacks_within_bounds),
         IN_FOLDER(archives_are_not_unpacked_to_be_recognised),
         IN_FOLDER(members_promise_no_more_than_may_follow),

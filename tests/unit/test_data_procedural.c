@@ -200,6 +200,15 @@ static void sizes_and_limits(void **state)
     assert_int_equal(rc_bytes_allocated(), before);
 }
 
+static void the_format_may_be_named(void **state)
+{
+    (void)state;
+    rc_dataset d;
+    data_open("procedural:3", &(rc_data_settings){.format = "procedural", .per_class = 1}, &d);
+    assert_int_equal(d.classes, 3);
+    rc_dataset_close(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +218,7 @@ int main(void)
         cmocka_unit_test(every_class_has_a_name_of_its_own),
         cmocka_unit_test(classes_can_be_told_apart),
         cmocka_unit_test(sizes_and_limits),
+        cmocka_unit_test(the_format_may_be_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

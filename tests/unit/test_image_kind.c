@@ -197,6 +197,22 @@ static void whole_marks_are_compared(void **state)
     }
 }
 
+/* Two letters, and a header of one of the sizes that there are. */
+static void headers_of_bmps_are_known_by_their_size(void **state)
+{
+    (void)state;
+    static const int sizes[] = {12, 40, 52, 56, 64, 108, 124};
+    for (int size = 0, next = 0; size < 256; size++) {
+        uint8_t bytes[18] = {'B', 'M'};
+        bytes[14] = (uint8_t)size;
+        bool known = next < 7 && size == sizes[next];
+        next += known;
+        assert_int_equal(strcmp(rc_image_kind_of(bytes, sizeof bytes, NULL)->name, "BMP") == 0, known);
+        bytes[15] = 1;
+        assert_string_not_equal(rc_image_kind_of(bytes, sizeof bytes, NULL)->name, "BMP");
+    }
+}
+
 /* Raw files of many cameras are TIFF files to their first bytes, and hold a small preview as their first page. */
 static void names_tell_raw_files_from_tiffs(void **state)
 {
@@ -312,6 +328,7 @@ static void files_are_looked_at(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(headers_of_bmps_are_known_by_their_size),
         cmocka_unit_test(files_are_recognised_by_their_bytes),
         cmocka_unit_test(whole_marks_are_compared),
         cmocka_unit_test(names_tell_raw_files_from_tiffs),

@@ -268,6 +268,11 @@ static void packs_are_opened_as_they_were_made(void **state)
     data_write("cut.pack", bytes, 4100);
     assert_int_equal(rc_dataset_open("cut.pack", NULL, &d), RC_FORMAT);
     data_assert_words("cut.pack: the pack ends in record 0 of 2: it has 4100 bytes, expected 4141");
+    data_write("cut.pack", bytes, 4120); /* after the last record */
+    assert_int_equal(rc_dataset_open("cut.pack", NULL, &d), RC_FORMAT);
+    data_assert_words(
+        "cut.pack: the pack has 4120 bytes and says 4141; its 2 records, their table and 5 bytes of names "
+        "make 4141");
 }
 
 /* ---- making one -------------------------------------------------------------------------------------------------- */
