@@ -15,16 +15,14 @@
 #include "base/status.h"
 
 enum {
-    RC_SHARED_IMAGES = 16, /* docs/learn.md has what was measured */
-    RC_FACTOR_FEATURES =
-        128 /* nets with more keep the shared covariance alone: a class would take a hundred kilobytes */
+    RC_SHARED_IMAGES = 16,   /* docs/learn.md has what was measured */
+    RC_FACTOR_FEATURES = 128 /* nets with more keep the shared covariance alone */
 };
 
 typedef struct rc_scatter {
     int d, classes;
-    double *sum,
-        *outer;     /* (classes, d), (classes, numbers): of features from the centre; one block, which sum begins */
-    int32_t *count; /* (classes) */
+    double *sum, *outer; /* (classes, d), (classes, numbers): of x, of x x^T; one block, which sum begins */
+    int32_t *count;      /* (classes) */
 } rc_scatter;
 
 size_t rc_factor_numbers(int d); /* of a triangle */

@@ -328,7 +328,7 @@ static void features_that_do_not_vary_give_no_factors(void **state)
     rc_learner_destroy(&l);
 }
 
-/* A covariance of every class would be larger than the net itself. */
+/* Where there are many features, a covariance of every class would take too much. */
 static void wide_nets_keep_the_shared_covariance(void **state)
 {
     (void)state;
