@@ -22,8 +22,7 @@ static int by_rank(const void *a, const void *b)
 {
     const dream *x = a, *y = b;
     int order = compare(x->rank, y->rank);
-    order = order != 0 ? order : compare(x->label, y->label);
-    return order != 0 ? order : compare(x->index, y->index);
+    return order != 0 ? order : compare(x->label, y->label);
 }
 
 static int by_label(const void *a, const void *b)

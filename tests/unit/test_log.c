@@ -1,10 +1,14 @@
 /* Reading logs that are torn, damaged or still being written; and the tables that are made from a log. */
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -372,6 +376,61 @@ static void without_memory_nothing_is_left_open(void **state)
     }
 }
 
+static void do_nothing(int number)
+{
+    (void)number;
+}
+
+enum { PIPED = 1 << 20 }; /* bytes, more than a pipe holds */
+
+typedef struct reader {
+    int from;
+    size_t count;
+    unsigned char text[PIPED];
+} reader;
+
+static void *read_late(void *user)
+{
+    reader *r = user;
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    for (ssize_t got = 1; got > 0 && r->count<PIPED; r->count += got> 0 ? (size_t)got : 0)
+        got = read(r->from, r->text + r->count, PIPED - r->count);
+    return NULL;
+}
+
+/* A signal ends a write after a part of it, and the next one before it has begun. */
+static void a_write_that_is_interrupted_goes_on(void **state)
+{
+    (void)state;
+    static reader r;
+    static unsigned char text[PIPED];
+    for (size_t i = 0; i < PIPED; i++)
+        text[i] = (unsigned char)(i * 2654435761u >> 13);
+    int end[2];
+    assert_int_equal(pipe(end), 0);
+    r.from = end[0];
+    rc_log_file file = {.fd = end[1], .path = "pipe"};
+    const struct sigaction action = {.sa_handler = do_nothing}; /* without SA_RESTART */
+    const struct itimerval often = {{.tv_usec = 5000}, {.tv_usec = 5000}}, never = {0};
+    sigset_t alarm;
+    pthread_t thread;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &alarm, NULL), 0); /* the reader inherits it */
+    assert_int_equal(pthread_create(&thread, NULL, read_late, &r), 0);
+    assert_int_equal(pthread_sigmask(SIG_UNBLOCK, &alarm, NULL), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+    rc_status status = rc_log_file_write(&file, text, PIPED);
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    rc_log_file_close(&file);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(close(end[0]), 0);
+    assert_int_equal(status, RC_OK);
+    assert_int_equal(r.count, PIPED);
+    assert_memory_equal(r.text, text, PIPED);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
@@ -381,7 +440,7 @@ int main(void)
         IN_FOLDER(every_scalar_of_a_step_has_its_column), IN_FOLDER(long_rows_are_whole),
         IN_FOLDER(every_line_becomes_its_record),         IN_FOLDER(a_resumed_run_has_one_file_for_tensorboard),
         IN_FOLDER(pictures_lie_beside_the_log),           IN_FOLDER(what_cannot_be_written_is_named),
-        IN_FOLDER(without_memory_nothing_is_left_open),
+        IN_FOLDER(without_memory_nothing_is_left_open),   cmocka_unit_test(a_write_that_is_interrupted_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
