@@ -315,62 +315,63 @@ static void draws_have_the_moments_that_were_asked_for(void **state)
     free(label);
 }
 
+enum { KINDS = 2, SAMPLES = 20000 };
+
+/* product (KINDS, d, d): of what features drawn of a class have beyond its mean, means over SAMPLES of them. */
+static void draw_products(const rc_moved *m, double *product)
+{
+    int d = m->d;
+    float *x = malloc(sizeof *x * SAMPLES * KINDS * (size_t)d);
+    int32_t *label = malloc(sizeof *label * SAMPLES * KINDS);
+    assert_true(x != NULL && label != NULL);
+    memset(product, 0, sizeof *product * KINDS * (size_t)(d * d));
+    rc_moved_draw(m, (rc_rng){7, 23}, 3, SAMPLES, x, label);
+    for (int row = 0; row < SAMPLES * KINDS; row++)
+        for (int i = 0; i < d; i++)
+            for (int j = 0; j < d; j++)
+                product[(label[row] * d + i) * d + j] += ((double)x[row * d + i] - m->mean[label[row] * d + i]) *
+                                                         ((double)x[row * d + j] - m->mean[label[row] * d + j]) /
+                                                         SAMPLES;
+    free(x);
+    free(label);
+}
+
 /* A class with variances of its own keeps the correlations of all. */
 static void draws_have_variances_of_their_own(void **state)
 {
     (void)state;
-    enum { D = 2, CLASSES = 2, EACH = 20000 };
-    double mean[CLASSES * D] = {0, 1, 5, -5}, variance[CLASSES * D] = {1, 5, 16, 0};
-    double covariance[D * D] = {4, 1, 1, 1.25}, lower[D * D] = {2, 0, 0.5, 1}, product[CLASSES][D][D] = {{{0}}};
+    double mean[] = {0, 1, 5, -5}, variance[] = {1, 5, 16, 0}, covariance[] = {4, 1, 1, 1.25}, lower[] = {2, 0, 0.5, 1};
+    double product[KINDS][2][2];
     const rc_moved m = {
-        .d = D, .classes = CLASSES, .mean = mean, .covariance = covariance, .lower = lower, .variance = variance};
-    float *x = malloc(sizeof *x * EACH * CLASSES * D);
-    int32_t *label = malloc(sizeof *label * EACH * CLASSES);
-    assert_true(x != NULL && label != NULL);
-    rc_moved_draw(&m, (rc_rng){7, 23}, 3, EACH, x, label);
-    for (int row = 0; row < EACH * CLASSES; row++)
-        for (int i = 0; i < D; i++)
-            for (int j = 0; j < D; j++)
-                product[label[row]][i][j] += ((double)x[row * D + i] - mean[label[row] * D + i]) *
-                                             ((double)x[row * D + j] - mean[label[row] * D + j]) / EACH;
+        .d = 2, .classes = KINDS, .mean = mean, .covariance = covariance, .lower = lower, .variance = variance};
+    draw_products(&m, product[0][0]);
     assert_true(fabs(product[0][0][0] - 1) < 0.03 && fabs(product[0][1][1] - 5) < 0.15);
     assert_true(fabs(product[0][0][1] - 1) < 0.06); /* 1 / sqrt(4 * 1.25) of sqrt(1 * 5) */
     assert_true(fabs(product[1][0][0] - 16) < 0.5 && product[1][1][1] <= 0 && product[1][0][1] <= 0);
-    free(x);
-    free(label);
 }
 
 /* A class with a factor has its own correlations, too. */
 static void draws_have_covariances_of_their_own(void **state)
 {
     (void)state;
-    enum { D = 2, CLASSES = 2, EACH = 20000 };
-    double mean[CLASSES * D] = {0, 1, 5, -5}, factor[CLASSES * 3] = {2, -1, 1, 0.5, 3, 0},
-                          variance[CLASSES * D] = {9, 9};
-    double covariance[D * D] = {4, 1, 1, 1.25}, lower[D * D] = {2, 0, 0.5, 1}, product[CLASSES][D][D] = {{{0}}};
-    const double wanted[CLASSES][D][D] = {{{4, -2}, {-2, 2}}, {{0.25, 1.5}, {1.5, 9}}};
+    enum { D = 3 };
+    double mean[KINDS * D] = {0, 1, 2, 5, -5, 3}, variance[KINDS * D] = {9, 9, 9};
+    double covariance[D * D] = {4, 0, 0, 0, 4, 0, 0, 0, 4}, lower[D * D] = {2, 0, 0, 0, 2, 0, 0, 0, 2};
+    double factor[] = {2, -1, 1, 0.5, 2, 1.5, 0.5, 3, 0, 1, -1, 2}, product[KINDS][D][D];
+    const double wanted[KINDS][D][D] = {{{4, -2, 1}, {-2, 2, 1.5}, {1, 1.5, 6.5}},
+                                        {{0.25, 1.5, 0.5}, {1.5, 9, 3}, {0.5, 3, 6}}};
     const rc_moved m = {.d = D,
-                        .classes = CLASSES,
+                        .classes = KINDS,
                         .mean = mean,
                         .covariance = covariance,
                         .lower = lower,
                         .variance = variance,
                         .factor = factor};
-    float *x = malloc(sizeof *x * EACH * CLASSES * D);
-    int32_t *label = malloc(sizeof *label * EACH * CLASSES);
-    assert_true(x != NULL && label != NULL);
-    rc_moved_draw(&m, (rc_rng){7, 23}, 3, EACH, x, label);
-    for (int row = 0; row < EACH * CLASSES; row++)
-        for (int i = 0; i < D; i++)
-            for (int j = 0; j < D; j++)
-                product[label[row]][i][j] += ((double)x[row * D + i] - mean[label[row] * D + i]) *
-                                             ((double)x[row * D + j] - mean[label[row] * D + j]) / EACH;
-    for (int k = 0; k < CLASSES; k++)
+    draw_products(&m, product[0][0]);
+    for (int k = 0; k < KINDS; k++)
         for (int i = 0; i < D; i++)
             for (int j = 0; j < D; j++)
                 assert_true(fabs(product[k][i][j] - wanted[k][i][j]) < 0.03 * (wanted[k][i][i] + wanted[k][j][j]));
-    free(x);
-    free(label);
 }
 
 /* ---- the step -------------------------------------------------------------------------------------------------- */
