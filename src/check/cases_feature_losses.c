@@ -67,6 +67,8 @@ static void draw_rkd(rc_case *c)
     p->d = RC_CHOOSE(c, 2, 5, 16, 64, 128);
     if (!c->quick && rc_case_chance(c, 10))
         p->n = RC_CHOOSE(c, 33, 130);
+    if (c->number == 0) /* more than one for each lane of a warp */
+        p->n = 33;
     rc_case_say(c, "n %d, d %d", p->n, p->d);
     draw_rkd_buffers(c, p);
     if (p->n > 33) { /* of millions of angles rounding would decide about some signs: so many have eight shapes */
@@ -225,7 +227,7 @@ static void draw_bn(rc_case *c)
         p->layer_var[l] = rc_case_parameter(c, "running_var", RC_IN, 1, channels, 0);
         for (int i = 0; i < channels; i++) {
             rc_case_set(c, p->var[l], (size_t)i, rc_case_uniform(c, 0.3, 3));
-            rc_case_set(c, p->layer_var[l], (size_t)i, rc_case_uniform(c, 0.3, 3));
+            rc_case_set(c, p->layer_var[l], (size_t)i, rc_case_chance(c, 10) ? 4e-8 : rc_case_uniform(c, 0.3, 3));
         }
         p->dmean[l] = rc_case_gradient(c, rc_case_channel(c, "dmean", RC_OUT, 1, channels), p->mean[l], channels);
         p->dvar[l] = rc_case_gradient(c, rc_case_channel(c, "dvar", RC_OUT, 1, channels), p->var[l], channels);

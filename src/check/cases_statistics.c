@@ -75,7 +75,7 @@ static void run_count_labels(rc_run *r)
 static void draw_balance_weights(rc_case *c)
 {
     statistics_case *p = rc_case_parameters(c);
-    p->classes = RC_CHOOSE(c, 1, 2, 10, 100);
+    p->classes = RC_CHOOSE(c, 1, 2, 10, 100, 700);
     rc_case_say(c, "classes %d", p->classes);
     p->count = draw_counts(c, "count", RC_IN, p->classes);
     p->class_weight = rc_case_real(c, "class_weight", RC_OUT, 1, p->classes);

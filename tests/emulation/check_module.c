@@ -1,5 +1,5 @@
 /* The CUDA backend without a GPU: finding and opening the module, and every operation on the emulation of CUDA that
- * lies beside this file. usage: check_module MODULE */
+ * lies beside this file. usage: check_module MODULE control|operations */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -75,11 +75,162 @@ static void test_opens_both_precisions(void **state)
     }
 }
 
-static void test_limits_device_memory(void **state)
+static void must_open(const char *name, rc_backend **be)
+{
+    use_module(module);
+    if (rc_backend_open(name, 1, NULL, be) != RC_OK)
+        fail_msg("%s: %s", name, rc_message());
+}
+
+static void expect_card(const char *device)
+{
+    rc_backend *be;
+    must_open("cuda", &be);
+    assert_string_equal(be->about.device, device);
+    rc_backend_close(be);
+}
+
+/* Processes of one machine take its cards in turn. One that was started alone stays on the card that it has. */
+static void test_takes_cards_in_turn(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
+    assert_int_equal(setenv("RECOLLECT_EMULATED_CARDS", "3", 1), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(setenv(name[i], "5", 1), 0);
+        expect_card("emulated card 2");
+        assert_int_equal(setenv(name[i], "1", 1), 0);
+        expect_card("emulated card 1");
+        assert_int_equal(unsetenv(name[i]), 0);
+        expect_card("emulated card 1");
+        assert_int_equal(setenv(name[i], "3", 1), 0);
+        expect_card("emulated on the CPU");
+        assert_int_equal(unsetenv(name[i]), 0);
+    }
+    assert_int_equal(unsetenv("RECOLLECT_EMULATED_CARDS"), 0);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+/* The largest block that there is room for. */
+static size_t room_of(rc_backend *be)
+{
+    size_t room = 0;
+    for (size_t more = (size_t)1 << 23; more > 0; more /= 2) {
+        void *memory;
+        if (be->alloc(be, room + more, &memory) == RC_OK) {
+            room += more;
+            be->release(be, memory);
+        }
+    }
+    return room;
+}
+
+/* What was given back serves a larger block, though it lies in the pool in pieces. */
+static void test_memory_in_pieces(void **state)
 {
     (void)state;
     rc_backend *be;
     void *memory;
+    assert_int_equal(setenv("RECOLLECT_EMULATED_BYTES", "16777216", 1), 0);
+    must_open("cuda", &be);
+    assert_int_equal(be->alloc(be, (size_t)10 << 20, &memory), RC_OK);
+    be->release(be, memory);
+    assert_int_equal(be->alloc(be, (size_t)11 << 20, &memory), RC_OK);
+    assert_int_equal(be->alloc(be, (size_t)4 << 20, &memory), RC_OUT_OF_MEMORY);
+    assert_string_equal(rc_message(),
+                        "cuda: no 4.0 MiB left on emulated on the CPU: 14.0 MiB are held, 2.0 of 16.0 MiB are "
+                        "free; use a smaller batch, or end other programs on the GPU (nvidia-smi lists them)");
+    assert_int_equal(be->sync(be), RC_OK);
+    rc_backend_close(be);
+    assert_int_equal(unsetenv("RECOLLECT_EMULATED_BYTES"), 0);
+}
+
+/* Whatever was there before, its room comes back whole. */
+static void test_room_comes_back(void **state)
+{
+    (void)state;
+    enum { BYTES = 300000 };
+    rc_backend *be;
+    void *memory, *images;
+    must_open("cuda:fp32:8388608", &be);
+    size_t room = room_of(be);
+    assert_in_range(room, (size_t)4 << 20, (size_t)5 << 20);
+    assert_int_equal(be->alloc(be, BYTES, &memory), RC_OK);
+    assert_int_equal(be->alloc_images(be, BYTES, &images), RC_OK);
+    be->release(be, images);
+    be->release(be, memory);
+    assert_int_equal(be->alloc_images(be, (size_t)9 << 20, &images), RC_OK); /* on the host */
+    be->release(be, images);
+    assert_int_equal(room_of(be), room);
+    assert_int_equal(be->sync(be), RC_OK);
+    rc_backend_close(be);
+}
+
+static float loss_of_a_lane(rc_backend *be, int lane)
+{
+    enum { CLASSES = 4, OLD = 2, FEATURES = 8, REALS = 2 * CLASSES * FEATURES + 2 };
+    void *memory;
+    float numbers[REALS], value;
+    assert_int_equal(be->alloc(be, sizeof numbers, &memory), RC_OK);
+    for (int i = 0; i < REALS; i++)
+        numbers[i] = (float)(i % 7);
+    be->write_real(be, memory, numbers, REALS);
+    be->fork(be, lane);
+    be->loss_war(be, CLASSES, OLD, FEATURES, false, memory, rc_real_at(be, memory, REALS - 1),
+                 rc_real_at(be, memory, REALS - 2), rc_real_at(be, memory, CLASSES * FEATURES));
+    be->join(be, lane);
+    be->read_real(be, &value, rc_real_at(be, memory, REALS - 2), 1);
+    if (be->sync(be) != RC_OK)
+        fail_msg("lane %d: %s", lane, rc_message());
+    be->release(be, memory);
+    return value;
+}
+
+/* Where the lanes need other workspaces, one grows and another stays, and what is held does not tell how it came. */
+static void test_workspaces_grow_apart(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    const rc_conv conv = {
+        .c_in = 128, .c_out = 128, .k = 3, .stride = 1, .pad = 1, .up = 2, .h = 16, .w = 16, .oh = 32, .ow = 32};
+    size_t room[2];
+    for (int steps = 1; steps <= 2; steps++) {
+        must_open("cuda:bf16:134217728", &be);
+        if (steps == 2)
+            assert_int_equal(be->reserve_conv(be, &conv, 16), RC_OK);
+        assert_int_equal(be->reserve_conv(be, &conv, 128), RC_OK);
+        room[steps - 1] = room_of(be);
+        for (int lane = RC_MAIN_LANE; lane <= RC_SIDE_LANE; lane++)
+            assert_true(loss_of_a_lane(be, lane) > 0);
+        rc_backend_close(be);
+    }
+    assert_int_equal(room[0], room[1]);
+}
+
+/* A layer that goes through plain matrices has room for them, in every lane, or is refused. */
+static void test_workspaces_of_matrices(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"cuda:fp32:16777216", "cuda:bf16:16777216"};
+    const rc_linear linear = {.c_in = 1000, .c = 128, .h = 4, .w = 4};
+    const rc_conv whole = {.c_in = 64, .c_out = 4096, .k = 8, .stride = 1, .up = 1, .h = 8, .w = 8, .oh = 1, .ow = 1};
+    for (int i = 0; i < 2; i++) {
+        rc_backend *be;
+        must_open(name[i], &be);
+        assert_int_equal(be->reserve_linear(be, &linear, 300), RC_OK); /* 3.7 MB */
+        assert_int_equal(be->reserve_linear(be, &linear, 600), RC_OUT_OF_MEMORY);
+        assert_int_equal(be->reserve_conv(be, &whole, 120), RC_OK); /* 3.9 MB */
+        assert_int_equal(be->reserve_conv(be, &whole, 200), RC_OUT_OF_MEMORY);
+        rc_backend_close(be);
+    }
+}
+
+static void test_limits_device_memory(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    void *memory = &be;
     use_module(module);
     assert_refused("cuda:bf16:much", RC_INVALID_ARGUMENT, "device memory is 'much'");
     assert_refused("cuda:bf16:-1", RC_INVALID_ARGUMENT, "device memory is '-1'");
@@ -88,7 +239,9 @@ static void test_limits_device_memory(void **state)
     assert_int_equal(rc_backend_open("cuda:bf16:8388608", 1, NULL, &be), RC_OK);
     assert_int_equal(be->alloc(be, (size_t)9 << 20, &memory), RC_OUT_OF_MEMORY);
     assert_null(memory);
-    assert_non_null(strstr(rc_message(), "no 9.0 MiB left of the 8.0 MiB that the setting 'device_memory' allows"));
+    assert_string_equal(rc_message(),
+                        "cuda: no 9.0 MiB left of the 8.0 MiB that the setting 'device_memory' allows: 3.0 MiB "
+                        "are held; allow more, or use a smaller batch");
     assert_int_equal(be->alloc(be, (size_t)4 << 20, &memory), RC_OK); /* and goes on */
     assert_int_equal(be->sync(be), RC_OK);
     rc_backend_close(be);
@@ -177,6 +330,55 @@ static void test_repeats_a_captured_step(void **state)
     assert_int_equal(c.be->repeat(c.be, advance, &c, 1), RC_OK);
     assert_int_equal(c.enqueued, 3);
     assert_int_equal(steps_of(&c), 9);
+    rc_backend_close(c.be);
+}
+
+/* As many steps as a run has are kept. */
+static void test_keeps_several_steps(void **state)
+{
+    (void)state;
+    enum { STEPS = 8 };
+    counted c[STEPS] = {{0}};
+    rc_backend *be;
+    void *memory;
+    must_open("cuda", &be);
+    assert_int_equal(be->alloc(be, STEPS * sizeof(rc_step), &memory), RC_OK);
+    for (int i = 0; i < 2 * STEPS; i++) {
+        counted *one = &c[i % STEPS];
+        one->be = be;
+        one->step = (rc_step *)memory + i % STEPS;
+        assert_int_equal(be->repeat(be, advance, one, 1 + i % 3), RC_OK);
+        assert_int_equal(one->enqueued, 1);
+        assert_int_equal(steps_of(one), i < STEPS ? 1 + i % 3 : 2 + (i - STEPS) % 3 + i % 3);
+    }
+    rc_backend_close(be);
+}
+
+static void in_two_lanes(void *context)
+{
+    counted *c = context;
+    for (int lane = RC_WEIGHT_LANE; lane <= RC_SIDE_LANE; lane++) {
+        c->be->fork(c->be, lane);
+        advance(context);
+        c->be->join(c->be, lane);
+    }
+}
+
+/* A lane that was joined before a step is captured is no part of it, and one that was forked in it is joined. */
+static void test_captures_lanes(void **state)
+{
+    (void)state;
+    counted c = {0};
+    void *memory;
+    must_open("cuda", &c.be);
+    assert_int_equal(c.be->alloc(c.be, sizeof(rc_step), &memory), RC_OK);
+    c.step = memory;
+    in_two_lanes(&c);
+    assert_int_equal(c.be->repeat(c.be, advance, &c, 2), RC_OK);
+    if (c.be->repeat(c.be, in_two_lanes, &c, 3) != RC_OK || c.be->sync(c.be) != RC_OK)
+        fail_msg("%s", rc_message());
+    assert_int_equal(steps_of(&c), 2 + 2 + 6);
+    assert_int_equal(c.enqueued, 2 + 1 + 2);
     rc_backend_close(c.be);
 }
 
@@ -285,6 +487,14 @@ static void test_images_that_do_not_fit(void **state)
         assert_int_equal(be->sync(be), RC_OK);
         rc_backend_close(be);
     }
+    const rc_log errors = {.write = count_lines, .level = RC_LOG_ERROR};
+    rc_backend *be;
+    album a;
+    lines_about_images = 0;
+    assert_int_equal(rc_backend_open(name[2], 1, &errors, &be), RC_OK);
+    album_open(&a, be, false);
+    assert_int_equal(lines_about_images, 0);
+    rc_backend_close(be);
 }
 
 static rc_status refuse_one(const void *owner, int32_t index)
@@ -476,6 +686,17 @@ static void check_few(const rc_operation_list *list)
         for (int number = operation->quick; number < 2 * operation->quick; number++)
             check_case(operation->name, 1, true, number);
     }
+}
+
+/* Two teams of threads share the depth of a product where every block has a multiprocessor. */
+static void test_products_of_two_teams(void **state)
+{
+    (void)state;
+    use_module(module);
+    assert_int_equal(setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "16", 1), 0);
+    check_case("linear_forward", 1, true, 0);
+    check_case("linear_forward", 1, true, 1);
+    assert_int_equal(unsetenv("RECOLLECT_EMULATED_MULTIPROCESSORS"), 0);
 }
 
 /* Whatever the seed, they take the large cases. */
@@ -686,23 +907,37 @@ static void test_parts_of_a_batch(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: check_module MODULE\n");
-        return 2;
-    }
-    module = argv[1];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_says_what_is_missing),     cmocka_unit_test(test_opens_both_precisions),
-        cmocka_unit_test(test_limits_device_memory),     cmocka_unit_test(test_repeats_a_captured_step),
-        cmocka_unit_test(test_images_that_do_not_fit),   cmocka_unit_test(test_images_that_are_lent),
-        cmocka_unit_test(test_several_threads),          cmocka_unit_test(test_operations_in_fp32),
-        cmocka_unit_test(test_operations_in_bf16),       cmocka_unit_test(test_operations_with_less_shared_memory),
-        cmocka_unit_test(test_rounding_is_no_fault),     cmocka_unit_test(test_wide_layers),
-        cmocka_unit_test(test_workspace_is_small),       cmocka_unit_test(test_large_layers),
-        cmocka_unit_test(test_large_layers_in_parts),    cmocka_unit_test(test_chains),
-        cmocka_unit_test(test_chains_that_share_blocks), cmocka_unit_test(test_training_chains),
-        cmocka_unit_test(test_spoiled_chains),           cmocka_unit_test(test_workspace_outlives_a_failure),
-        cmocka_unit_test(test_decoded_pixels_near_one),  cmocka_unit_test(test_parts_of_a_batch),
+    const struct CMUnitTest control[] = {
+        cmocka_unit_test(test_says_what_is_missing),    cmocka_unit_test(test_opens_both_precisions),
+        cmocka_unit_test(test_takes_cards_in_turn),     cmocka_unit_test(test_limits_device_memory),
+        cmocka_unit_test(test_memory_in_pieces),        cmocka_unit_test(test_room_comes_back),
+        cmocka_unit_test(test_workspace_is_small),      cmocka_unit_test(test_workspaces_grow_apart),
+        cmocka_unit_test(test_workspaces_of_matrices),  cmocka_unit_test(test_workspace_outlives_a_failure),
+        cmocka_unit_test(test_repeats_a_captured_step), cmocka_unit_test(test_keeps_several_steps),
+        cmocka_unit_test(test_captures_lanes),          cmocka_unit_test(test_images_that_do_not_fit),
+        cmocka_unit_test(test_images_that_are_lent),    cmocka_unit_test(test_several_threads),
+        cmocka_unit_test(test_products_of_two_teams),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest operations[] = {
+        cmocka_unit_test(test_operations_in_fp32),
+        cmocka_unit_test(test_operations_in_bf16),
+        cmocka_unit_test(test_operations_with_less_shared_memory),
+        cmocka_unit_test(test_rounding_is_no_fault),
+        cmocka_unit_test(test_wide_layers),
+        cmocka_unit_test(test_large_layers),
+        cmocka_unit_test(test_large_layers_in_parts),
+        cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_chains_that_share_blocks),
+        cmocka_unit_test(test_training_chains),
+        cmocka_unit_test(test_spoiled_chains),
+        cmocka_unit_test(test_decoded_pixels_near_one),
+        cmocka_unit_test(test_parts_of_a_batch),
+    };
+    module = argv[1];
+    if (argc == 3 && strcmp(argv[2], "control") == 0)
+        return cmocka_run_group_tests(control, NULL, NULL);
+    if (argc == 3 && strcmp(argv[2], "operations") == 0)
+        return cmocka_run_group_tests(operations, NULL, NULL);
+    fprintf(stderr, "usage: check_module MODULE control|operations\n");
+    return 2;
 }

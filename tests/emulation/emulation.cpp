@@ -3,7 +3,9 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -411,7 +413,23 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int)
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph)
+/* Does the stream that began the capture wait, at last, for everything that others have? */
+static bool is_joined(const rc_emulated_graph *graph, cudaStream_t origin)
+{
+    std::set<cudaStream_t> awaited = {origin}; /* by the origin, in what comes later */
+    std::set<long> records;
+    for (auto next = graph->work.rbegin(); next != graph->work.rend(); ++next) {
+        if (records.count(next->recorded) > 0)
+            awaited.insert(next->stream);
+        if (awaited.count(next->stream) == 0)
+            return false;
+        if (next->awaited > 0)
+            records.insert(next->awaited);
+    }
+    return true;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t origin, cudaGraph_t *graph)
 {
     if (fails(__func__)) { /* what was captured is lost */
         delete captured;
@@ -419,9 +437,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph)
         *graph = NULL;
         return asked.at_call;
     }
+    bool joined = is_joined(captured, origin);
     *graph = captured;
     captured = NULL;
-    return cudaSuccess;
+    return joined ? cudaSuccess : cudaErrorStreamCaptureUnjoined;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long)
@@ -523,8 +542,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     if (captured && captured->events.count(event) > 0) {
         captured->streams.insert(stream);
         captured->work.push_back({stream, nullptr, 0, event->record, false});
+        return cudaSuccess;
     }
-    return cudaSuccess;
+    return is_captured(stream) ? cudaErrorStreamCaptureIsolation : cudaSuccess; /* the event is none of the graph's */
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
@@ -564,10 +584,22 @@ cudaError_t cudaEventSynchronize(cudaEvent_t)
 
 /* ---- memory and the device -------------------------------------------------------------------------------------- */
 
+/* What was given back. It lies in pieces of which none fits a later request, as bad as it can be. */
+static struct rc_emulated_pool {
+    size_t kept;
+} pool_of_device;
+
+/* RECOLLECT_EMULATED_BYTES: the memory of the device. */
+static size_t device_bytes()
+{
+    const char *bytes = getenv("RECOLLECT_EMULATED_BYTES");
+    return bytes ? (size_t)atoll(bytes) : (size_t)1 << 34;
+}
+
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int)
 {
     MAY_FAIL;
-    *pool = NULL;
+    *pool = &pool_of_device;
     return cudaSuccess;
 }
 
@@ -577,30 +609,40 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *)
     return cudaSuccess;
 }
 
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t)
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes_to_keep)
 {
+    std::lock_guard<std::mutex> alone(device);
+    pool->kept = std::min(pool->kept, bytes_to_keep);
     return cudaSuccess;
 }
 
-/* Filled with NaN in both types, so that what is used before it is written is noticed. Before it lies its size. */
+/* Filled with NaN in both types, so that what is used before it is written is noticed. Behind it lies a page that nobody
+ * may touch, before it a head. */
+enum { HEAD_BYTES = 256 };
+
+struct head {
+    void *pages;
+    size_t bytes, all; /* asked for, and of the pages */
+};
+
 static void *take(size_t bytes)
 {
-    enum { BEFORE = 256 };
-    char *block = (char *)aligned_alloc(BEFORE, BEFORE + (bytes + 255) / 256 * 256);
-    if (!block)
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t body = (bytes + 255) / 256 * 256, pages = (HEAD_BYTES + body + page - 1) / page * page;
+    void *block = mmap(NULL, pages + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED || mprotect((char *)block + pages, page, PROT_NONE) != 0)
         return NULL;
-    memcpy(block, &bytes, sizeof bytes);
-    memset(block + BEFORE, 0xff, bytes);
-    return block + BEFORE;
+    char *memory = (char *)block + pages - body;
+    *(head *)(void *)(memory - HEAD_BYTES) = {block, bytes, pages + page};
+    memset(memory, 0xff, bytes);
+    return memory;
 }
 
 static size_t give_back(void *memory)
 {
-    size_t bytes;
-    char *block = (char *)memory - 256;
-    memcpy(&bytes, block, sizeof bytes);
-    free(block);
-    return bytes;
+    head h = *(head *)(void *)((char *)memory - HEAD_BYTES);
+    munmap(h.pages, h.all);
+    return h.bytes;
 }
 
 cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t)
@@ -611,7 +653,8 @@ cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t)
     }
     std::lock_guard<std::mutex> alone(device);
     bool none = ++allocations >= asked.number && asked.at_allocation != cudaSuccess;
-    *memory = none ? NULL : take(bytes);
+    bool full = bytes_now + pool_of_device.kept + bytes > device_bytes();
+    *memory = none || full ? NULL : take(bytes);
     if (!*memory)
         return cudaErrorMemoryAllocation;
     bytes_now += bytes;
@@ -622,7 +665,9 @@ cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t)
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t)
 {
     std::lock_guard<std::mutex> alone(device);
-    bytes_now -= give_back(memory);
+    size_t bytes = give_back(memory);
+    bytes_now -= bytes;
+    pool_of_device.kept += bytes;
     return cudaSuccess;
 }
 
@@ -677,7 +722,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
     MAY_FAIL;
-    *available = *total = (size_t)1 << 34;
+    *total = device_bytes();
+    *available = *total - bytes_now;
     return cudaSuccess;
 }
 
@@ -719,15 +765,17 @@ static cudaDeviceProp describe(int number)
     for (size_t i = 0; wanted && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, wanted) == 0)
             which = (int)i;
-    return {"emulated on the CPU",
-            {{(char)number}},
-            known[which].major,
-            known[which].minor,
-            launches  ? known[which].multiprocessors
-            : several ? atoi(several)
-                      : 1,
-
-            (size_t)known[which].shared_kib * 1024};
+    cudaDeviceProp card = {"emulated on the CPU",
+                           {{(char)number}},
+                           known[which].major,
+                           known[which].minor,
+                           launches  ? known[which].multiprocessors
+                           : several ? atoi(several)
+                                     : 1,
+                           (size_t)known[which].shared_kib * 1024};
+    if (number > 0)
+        snprintf(card.name, sizeof card.name, "emulated card %d", number);
+    return card;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
@@ -770,6 +818,8 @@ const char *cudaGetErrorName(cudaError_t error)
     case cudaErrorECCUncorrectable: return "cudaErrorECCUncorrectable";
     case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
     case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
+    case cudaErrorStreamCaptureUnjoined: return "cudaErrorStreamCaptureUnjoined";
+    case cudaErrorStreamCaptureIsolation: return "cudaErrorStreamCaptureIsolation";
     default: return "cudaErrorEmulated";
     }
 }

@@ -31,8 +31,8 @@ MEMORY = 24 << 20        # kB of address space of a test: heap.c keeps 8 << 20 o
 LARGEST_FILE = 12 << 20  # blocks of 512 bytes: some tests make a file of 5 GiB that has nothing in it
 # What heap.c stands in front of: a test may have a posix_memalign of its own, and parts of arenas are kept apart.
 WRAPPED = "-Wl,--wrap=posix_memalign,--wrap=rc_arena_take,--wrap=rc_arena_take_array"
-# The tests of the library, and those of the emulated module, by their labels in ctest.
-LABELS, MODULE_LABELS = {"unit", "cli", "story", "fuzz"}, {"emulation"}
+# The tests of the library, by their labels in ctest; those of the emulated module are given its path.
+LABELS = {"unit", "cli", "story", "fuzz", "mpi"}
 MODULE, MODULE_OBJECTS = "lib/libemulated_cuda.so", "tests/CMakeFiles/emulated_cuda.dir/**/*.o"
 
 
@@ -105,6 +105,9 @@ class Test:
     def files(self):
         return [word for word in self.words if word != self.module and os.path.isfile(word)]
 
+    def loads_module(self):
+        return self.module in self.words or self.module in self.environment.values()
+
     def missing(self):
         return [word for word in self.words if word.startswith(self.programs) and not os.path.exists(word)]
 
@@ -127,15 +130,17 @@ class Test:
         return wrapper
 
 
-def tests_in(folder, chosen, labels):
-    """{name: Test} of those that were chosen, or of all with one of the labels."""
+def tests_in(folder, chosen, cuda):
+    """{name: Test} of those that were chosen, or of all that test the library, or the emulated module."""
     output = subprocess.run(["ctest", "--show-only=json-v1"], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True).stdout
     tests = {}
     for row in json.loads(output)["tests"] if output else []:
         properties = {entry["name"]: entry["value"] for entry in row.get("properties", [])}
-        if row["name"] in chosen if chosen else labels & set(properties.get("LABELS", [])):
-            environment = dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []))
-            tests[row["name"]] = Test(os.path.abspath(folder), row.get("command", [""]), environment)
+        environment = dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []))
+        test = Test(os.path.abspath(folder), row.get("command", [""]), environment)
+        takes_part = test.loads_module() if cuda else LABELS & set(properties.get("LABELS", []))
+        if row["name"] in chosen if chosen else takes_part:
+            tests[row["name"]] = test
     unknown = set(chosen or []) - set(tests)
     if unknown or not tests:
         sys.exit(f"mutate: ctest in {folder} knows no test {', '.join(sorted(unknown))}")
@@ -166,7 +171,7 @@ class Build:
         operations = operations_in(folder) if cuda else {}
         self.tests = {name: test for name, test in operations.items() if not tests or name in tests}
         if not tests or set(tests) - set(operations):
-            self.tests.update(tests_in(folder, set(tests or []) - set(operations), MODULE_LABELS if cuda else LABELS))
+            self.tests.update(tests_in(folder, set(tests or []) - set(operations), cuda))
         self.library = os.path.join(self.folder, "lib", "librecollect.so")
         self.library_hash = sha(read(self.library, "rb"))
         guards = read(os.path.join(os.path.dirname(os.path.abspath(__file__)), "heap.c"), "rb") # every test runs on it
@@ -696,8 +701,8 @@ def parse(arguments):
     parser.add_argument("--out", default="build/mutate/mutation", help="folder of results and report")
     parser.add_argument("--accepted", default="tests/mutation/accepted.txt", help="survivors with a reason")
     parser.add_argument("--test", action="append", dest="tests", help="name of a test in ctest, or of an operation "
-                        "of the emulated module, as in sgd_fp32 (default: those with the labels unit, cli, story and fuzz, or "
-                        "emulation, and all operations)")
+                        "of the emulated module, as in sgd_fp32 (default: those with the labels unit, cli, story, fuzz and mpi, or all "
+                        "that load the emulated module, and all operations)")
     options = parser.parse_args(arguments)
     options.files = sum([files_of(os.path.relpath(path)) for path in options.files], []) or default_files()
     try:

@@ -90,6 +90,12 @@ void rc_cpu_release_lent(rc_cpu *cpu, rc_cpu_lent *lent)
     rc_free(cpu->allocator, lent);
 }
 
+/* Of image i of the lent ones, as their owner knows it. */
+static int32_t number_of(const rc_cpu_lent *lent, int32_t i)
+{
+    return lent->given.index != NULL ? lent->given.index[i] : i;
+}
+
 /* Where records of the file are asked for, in place of images of the handle. */
 static rc_status expect_images(rc_backend *be, const void *images, const int32_t *order, size_t count,
                                const rc_image_view *view)
@@ -112,7 +118,7 @@ static rc_status expect_images(rc_backend *be, const void *images, const int32_t
         return RC_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) /* a copy that follows the lent ones is in memory: any record stands for it */
         if (order[i] < lent->given.count)
-            record[i] = lent->given.index != NULL ? lent->given.index[order[i]] : order[i];
+            record[i] = number_of(lent, order[i]);
         else if (lent->supplied)
             record[i] = -1;
     rc_status status = lent->supplied ? lent->given.supply->expect((*feed)->reader, record, count, view,
@@ -141,7 +147,7 @@ static void check(rc_cpu *cpu, const rc_cpu_lent *lent, int32_t i)
 {
     if (i >= lent->given.count)
         return;
-    rc_status status = lent->given.check(lent->given.owner, lent->given.index != NULL ? lent->given.index[i] : i);
+    rc_status status = lent->given.check(lent->given.owner, number_of(lent, i));
     if (status != RC_OK)
         rc_cpu_set_error(cpu, status, rc_message());
 }
@@ -178,7 +184,7 @@ static void write_images(rc_backend *be, void *images, size_t offset, const uint
 static void read_supplied(rc_cpu *cpu, const rc_cpu_lent *lent, int32_t i, size_t inside, uint8_t *to, size_t bytes)
 {
     uint8_t *image = rc_alloc_zeroed(NULL, 1, lent->given.bytes);
-    rc_status status = image != NULL ? lent->given.supply->read(lent->given.owner, lent->given.index[i], image)
+    rc_status status = image != NULL ? lent->given.supply->read(lent->given.owner, number_of(lent, i), image)
                                      : RC_OUT_OF_MEMORY;
     if (status == RC_OK)
         memcpy(to, image + inside, bytes);

@@ -3,6 +3,9 @@
 #ifndef RC_EMULATION_MMA_CUH
 #define RC_EMULATION_MMA_CUH
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "backend/cuda/device.cuh"
 #include "groups.h"
 
@@ -111,8 +114,18 @@ struct emulated_copy {
 };
 typedef emulated_groups<emulated_copy> emulated_copies;
 
+inline void must_be_aligned(size_t address)
+{
+    if (address % 16 == 0)
+        return;
+    fprintf(stderr, "emulated CUDA: misaligned address\n");
+    abort();
+}
+
 inline void copy16_async_part(unsigned to_shared, const void *from, int bytes)
 {
+    must_be_aligned(to_shared);
+    must_be_aligned(bytes > 0 ? (size_t)(uintptr_t)from : 0);
     memset(rc_emulated_shared + to_shared, 0xff, 16);
     emulated_copies::mine().add({to_shared, from, (size_t)bytes});
 }
@@ -129,6 +142,7 @@ inline void copy16_async_if(int place, unsigned to_shared, const void *from)
 
 inline void store16_if(int place, void *to, const unsigned from[4])
 {
+    must_be_aligned(place >= 0 ? (size_t)(uintptr_t)to : 0);
     if (place >= 0)
         memcpy(to, from, 16);
 }
