@@ -311,7 +311,7 @@ static rc_status sum_up_all(const experiment *x, const rc_cell_end *end, bool te
     }
 }
 
-/* Tables, unless it was stopped, and the summary of what is done. */
+/* Tables, unless it was stopped, and the summary of what is done, unless the caller has one of its own. */
 static rc_status print_results(const experiment *x, const rc_cell_end *end, bool stopped)
 {
     const rc_run_settings *s = x->settings;
@@ -325,7 +325,7 @@ static rc_status print_results(const experiment *x, const rc_cell_end *end, bool
             row[m] = &cell_of(x, t, m)->results;
         rc_results_print(row, s->methods, s->line, s->watch.user);
     }
-    return sum_up_all(x, end, !stopped);
+    return s->unsummed ? RC_OK : sum_up_all(x, end, !stopped);
 }
 
 /* One cell's message is the message of the run; several are logged, and counted in the message. */

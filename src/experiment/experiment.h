@@ -38,6 +38,7 @@ typedef struct rc_run_settings {
     bool together;        /* this process works as one of several even if it is the only one, which serves to measure */
     const char *out;      /* folder; made if it is not there */
     bool resume;          /* go on with what is in it; otherwise a folder that holds a run is refused */
+    bool unsummed;        /* no summary is written: the caller sums up what several runs left in the folder */
     int stop_after;       /* tasks; 0: all */
     double lease_seconds; /* above 0: other processes work in the folder, too, and this one joins them or is the first;
                            * one that does not move for so long is taken for dead. The caller sets

@@ -199,7 +199,8 @@ static rc_status run_folder(reproduction *r, int i, int end)
     rc_run_settings run = r->settings->run;
     char out[RC_PATH_SIZE], file[RC_PATH_SIZE], text[512];
     run.methods = 0;
-    run.alone = true; /* one process reproduces; others would write the same files */
+    run.alone = true;    /* one process reproduces; others would write the same files */
+    run.unsummed = true; /* its table is the summary; that of the last run would lack the cells that were done before */
     for (int k = i; k < end; k++)
         if (!r->done[k])
             run.method[run.methods++] = r->list.cell[k].line.method;

@@ -85,6 +85,8 @@ for file in reproduce.json table-ablation.html table-ablation.txt table-ablation
     cifar100-5/order-0/cwd/results.json cifar100-5/order-0/rdfcil/task-5.safetensors; do
     [ -s "whole/$file" ] || fail "$file is missing"
 done
+# The table is the summary: a file of the last run alone would lack cells, and one whose writing failed would never come back.
+[ ! -e whole/cifar100-5/order-0/summary.json ] || fail "a run of a table has a summary of its own"
 last=$(sed -n 's/^ *"last_accuracy": \([0-9.]*\),$/\1/p' whole/cifar100-5/order-0/cwd/results.json | head -1)
 grep -q "^cifar100,5,cwd,cwd,1,$(printf %.6g "$last")," whole/table-ablation.csv || fail "the CSV has not $last"
 [ "$(grep -c '"done": true' whole/table-ablation.json)" -eq 2 ] || fail "the JSON has not two cells that are done"
