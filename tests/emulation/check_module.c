@@ -714,6 +714,8 @@ static void test_large_layers_in_parts(void **state)
     assert_int_equal(setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "12", 1), 0);
     check_case("conv_backward_weight_large", 1, true, 10); /* stride 2 */
     check_case("conv_backward_weight_large", 1, true, 12); /* enlarged */
+    check_case("conv_backward_data_large", 1, true, 10);   /* phases of 1, 2, 2 and 4 taps, */
+    check_case("conv_backward_data_large", 1, true, 11);   /* or of 1 tap and none */
     assert_int_equal(unsetenv("RECOLLECT_EMULATED_MULTIPROCESSORS"), 0);
 }
 

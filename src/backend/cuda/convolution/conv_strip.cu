@@ -36,21 +36,58 @@ static bool cut_strips(strip_cut *cut, int height, int width, int most_bytes)
     return false;
 }
 
-/* Deals the tiles of each group to at most most_blocks blocks. Returns how many blocks there are. */
-static int deal_tiles(strip_cut *cut, int most_blocks, int *tiles)
+/* Counts the tiles of all groups. */
+static int count_tiles(strip_cut *cut)
 {
-    int all = 0;
-    *tiles = 0;
+    int tiles = 0;
     for (int g = 0; g < cut->groups.count; g++) {
-        int images = cut->groups.end[g] - group_begin(cut->groups, g), share = most_blocks / cut->groups.count;
+        int images = cut->groups.end[g] - group_begin(cut->groups, g);
         int row = images * cut->lines * cut->columns;
         cut->group_tiles[g] = shares(row, STRIP_POSITIONS) * cut->strips;
-        cut->blocks[g] = cut->group_tiles[g] < share ? cut->group_tiles[g] : share;
-        cut->most_blocks = greatest(cut->most_blocks, cut->blocks[g]);
-        *tiles += cut->group_tiles[g];
-        all += cut->blocks[g];
+        tiles += cut->group_tiles[g];
     }
-    return all;
+    return tiles;
+}
+
+/* How long a tile of a phase takes, in the time of a tap of 64 channels. A stage waits for its pixels, at least as long
+ * as WAIT taps; results take as long as RESULTS. */
+static long time_of_tile(const strip_cut *cut, int phase)
+{
+    enum { WAIT = 2, RESULTS = 4 };
+    int taps = cut->source_step == 2 ? cut->parts.all_steps : cut->parts.steps[phase];
+    return (taps > 0 ? (long)cut->chunks * greatest(taps, WAIT) : 0) + RESULTS;
+}
+
+/* Deals blocks to the phases and groups, at most most_blocks where each has one, so that all have about the same to do.
+ * Returns how many there are. */
+static int deal_tiles(strip_cut *cut, int phases, int most_blocks)
+{
+    int all = phases * cut->groups.count, dealt = all;
+    for (int i = 0; i < all; i++)
+        cut->blocks[i / cut->groups.count][i % cut->groups.count] = 1;
+    for (bool more = true; more && dealt < most_blocks; dealt += more) {
+        int *next = NULL;
+        double longest = 0;
+        for (int i = 0; i < all; i++) {
+            int phase = i / cut->groups.count, g = i % cut->groups.count, *blocks = &cut->blocks[phase][g];
+            double work = (double)cut->group_tiles[g] * (double)time_of_tile(cut, phase) / *blocks;
+            if (*blocks < cut->group_tiles[g] && work > longest) {
+                longest = work;
+                next = blocks;
+            }
+        }
+        more = next != NULL;
+        if (more)
+            ++*next;
+    }
+    cut->rows = 0;
+    for (int phase = 0; phase < phases; phase++) {
+        cut->rows_before[phase] = cut->rows;
+        for (int g = 0; g < cut->groups.count; g++)
+            cut->most_blocks[phase] = greatest(cut->most_blocks[phase], cut->blocks[phase][g]);
+        cut->rows += cut->most_blocks[phase];
+    }
+    return dealt;
 }
 
 bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
@@ -92,9 +129,8 @@ bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, 
     if (!rc_cuda_row_takes(cut, batch->n))
         return false;
 
-    int most = STRIP_BLOCKS * cuda->multiprocessors / (form->tiles * phases), tiles;
-    most = most < RC_CUDA_MAX_ROWS / phases ? most : RC_CUDA_MAX_ROWS / phases;
-    int dealt = deal_tiles(cut, greatest(most, cut->groups.count), &tiles);
-    plan->grid = dim3((unsigned)dealt, (unsigned)form->tiles, (unsigned)phases);
+    int most = STRIP_BLOCKS * cuda->multiprocessors / form->tiles, tiles = count_tiles(cut);
+    int dealt = deal_tiles(cut, phases, most < RC_CUDA_MAX_ROWS ? most : RC_CUDA_MAX_ROWS);
+    plan->grid = dim3((unsigned)dealt, (unsigned)form->tiles);
     return tiles * form->tiles * phases >= STRIP_BLOCKS * cuda->multiprocessors;
 }

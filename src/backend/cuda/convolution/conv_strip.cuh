@@ -35,6 +35,31 @@ __device__ inline strip_place place_in_row(const strip_row &row, int index)
     return place;
 }
 
+/* What a block does: tiles row, row + blocks, .. of a group's, for one phase of the result. */
+struct strip_share : tile_share {
+    int phase, blocks;
+
+    __device__ strip_share(const strip_cut &cut, int block)
+    {
+        group = phase = 0;
+        while (block >= cut.blocks[phase][group]) {
+            block -= cut.blocks[phase][group++];
+            phase += group == cut.groups.count;
+            group = group == cut.groups.count ? 0 : group;
+        }
+        row = block;
+        tiles = cut.group_tiles[group];
+        blocks = cut.blocks[phase][group];
+    }
+};
+
+/* The rows of `partial` that the blocks of a phase write, for write_block_sums. */
+struct strip_sum_rows {
+    group_view groups;
+    const int *blocks;
+    int most_blocks;
+};
+
 /* A tile: its strip, and its first position in the row. */
 struct strip_tile {
     int x, first;
@@ -262,7 +287,7 @@ __device__ inline void share_sums(strip_sums &mine, int channel, float *to)
     }
 }
 
-/* Grid: (blocks of all groups, tiles of channels, phases of the result). */
+/* Grid: (blocks of all phases and groups, tiles of channels). */
 template <typename Sink>
 __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
     strip_kernel(const __grid_constant__ strip_arguments<Sink> a)
@@ -275,10 +300,11 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
     strip_places *places = (strip_places *)(table + SINK_ROWS * N);
     char *barriers = (char *)(places + 2);
     int *pixels = (int *)(barriers + 2 * STRIP_STAGES * BULK_BARRIER);
-    int phase = blockIdx.z, block_channel = blockIdx.y * N, warp = same_in_warp(threadIdx.x / 32);
-    tile_share share = share_of_block(cut, blockIdx.x);
+    int block_channel = blockIdx.y * N, warp = same_in_warp(threadIdx.x / 32);
+    strip_share share(cut, blockIdx.x);
+    int phase = share.phase;
     bool divided = cut.source_step == 2; /* otherwise parts are phases of the result */
-    wide_stages stages = {cut.blocks[share.group], cut.chunks, divided ? 0 : phase, divided ? list.count : phase + 1};
+    wide_stages stages = {share.blocks, cut.chunks, divided ? 0 : phase, divided ? list.count : phase + 1};
     int first_step = list.first_step[stages.first_part];
 
     strip_ring ring = {shared_address(shared),
@@ -353,12 +379,14 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
         __syncthreads(); /* nobody reads the tiles any more: sums, (groups of four warps, 2, N), take their place */
         share_sums(sums, mine.first_channel(), (float *)tiles + threadIdx.x / 128 * 2 * N);
         __syncthreads();
-        write_block_sums<N>(a.sink.partial, cut, share, cut.most_blocks * gridDim.z, share.row * gridDim.z + phase,
-                            a.sink.y.cp, block_channel, STRIP_THREADS / 128, (const float *)tiles);
+        strip_sum_rows rows = {cut.groups, cut.blocks[phase], cut.most_blocks[phase]};
+        write_block_sums<N>(a.sink.partial, rows, share, cut.rows,
+                            cut.rows_before[phase] + share.row, a.sink.y.cp, block_channel, STRIP_THREADS / 128,
+                            (const float *)tiles);
     }
     if (a.tickets)
-        finish_norm<N, STRIP_THREADS>(a.norm, a.tickets + blockIdx.y, a.sink.partial, cut.most_blocks * gridDim.z,
-                                      a.sink.y.cp, block_channel, (double *)tiles);
+        finish_norm<N, STRIP_THREADS>(a.norm, a.tickets + blockIdx.y, a.sink.partial, cut.rows, a.sink.y.cp,
+                                      block_channel, (double *)tiles);
 }
 
 #endif

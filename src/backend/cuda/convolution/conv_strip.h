@@ -19,7 +19,8 @@ enum {
     STRIP_CHUNK = 64,                                    /* source channels at once */
     STRIP_STEP = STRIP_N * STRIP_CHUNK * 2,              /* bytes of the weights of a tap */
     STRIP_STAGES = 3,                                    /* taps whose weights are in shared memory or on their way */
-    STRIP_BLOCKS = 2 /* of a multiprocessor: one multiplies while the other stores */
+    STRIP_BLOCKS = 2, /* of a multiprocessor: one multiplies while the other stores */
+    STRIP_PHASES = RC_PHASES * RC_PHASES
 };
 
 static_assert(STRIP_POSITIONS == STRIP_THREADS, "each thread finds the place of a position");
@@ -50,7 +51,9 @@ static inline bool rc_cuda_row_takes(const strip_row *row, int images)
 typedef struct strip_cut : strip_row {
     group_view groups;
     int group_tiles[RC_MAX_GROUPS];
-    int blocks[RC_MAX_GROUPS], most_blocks; /* as in tile_cut */
+    int blocks[STRIP_PHASES][RC_MAX_GROUPS]; /* for each tile of channels, in this order */
+    int most_blocks[STRIP_PHASES];           /* of any group: so many rows of `partial` */
+    int rows_before[STRIP_PHASES], rows;     /* of the phases before, and of all */
     int strips, strip_w;                    /* of a map; positions of a strip along a line */
     int pixels, tile_bytes;                 /* source pixels of a tile, a multiple of 4 */
     int source_h, source_w, source_c, source_step;
