@@ -87,6 +87,8 @@ typedef struct rc_back_epilogue {
     void *partial;
     bool add;           /* add to what the gradient holds; otherwise overwrite */
     const void *addend; /* add to this instead; NULL: to what it holds. Only conv_backward_data with lanes takes it */
+    const struct rc_fused_back *beside; /* a convolution of the same x whose gradient is added, too; NULL: none. Only
+                                         * conv_backward_data takes it, where takes_beside says so */
 } rc_back_epilogue;
 
 /* ---- several layers at once -------------------------------------------------------------------------------------
@@ -359,6 +361,9 @@ struct rc_backend {
     /* May be NULL: never. Do both gradients of that convolution on n images read dL/draw from a map of it? A pass then
      * has copy_backward write that map once, and gives both a gradient with nothing pending. */
     bool (*reads_finished_gradient)(rc_backend *, const rc_conv *, int n);
+    /* May be NULL: never. Does conv_backward_data of the first convolution on n images or fewer take the second, of the
+     * same input, beside it? */
+    bool (*takes_beside)(rc_backend *, const rc_conv *, const rc_conv *beside, int n);
     bool keeps_taps; /* of maximum pooling: give its result memory for them */
     /* Several processes (workers.h). join_workers may be NULL: the backend computes in one process alone. From that
      * call on this process makes part `part` of `parts` of every batch. A pass and a loss are given the samples of

@@ -18,6 +18,9 @@ typedef struct conv_case {
     int dx;
     bool add;
     int dweight, dbias;
+    rc_conv beside; /* a convolution of the same input, if it has a kernel */
+    rc_lazy_gradient beside_dy;
+    int beside_weight;
 } conv_case;
 
 /* ---- geometry ------------------------------------------------------------------------------------------------- */
@@ -316,7 +319,19 @@ static void run_backward_data(rc_run *r)
     rc_backend *be = r->be;
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
-    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
+    rc_back_epilogue epilogue = {.x = &x, .partial = rc_at(r, p->back_sums.partial), .add = p->add};
+    if (p->beside.k > 0) {
+        rc_tensor other;
+        rc_grad beside_dy = rc_run_gradient(r, &p->beside_dy, &other);
+        rc_fused_back beside = {&p->beside, rc_at(r, p->beside_weight), &beside_dy};
+        if (be->takes_beside && be->takes_beside(be, &p->conv, &p->beside, p->n)) {
+            epilogue.beside = &beside;
+        } else {
+            rc_back_epilogue first = {.x = &x, .add = p->add};
+            be->conv_backward_data(be, &p->beside, &beside_dy, beside.weight, rc_at(r, p->dx), &first);
+            epilogue.add = true;
+        }
+    }
     (p->depthwise ? be->depthwise_backward_data : be->conv_backward_data)(be, &p->conv, &dy, rc_at(r, p->weight),
                                                                           rc_at(r, p->dx), &epilogue);
     rc_run_back_sums(r, &p->back_sums, &x);
@@ -379,11 +394,13 @@ static void run_backward_weight(rc_run *r)
  * tile of some 224 positions for each of them, where every 64 channels of the result count, and every phase of a map
  * that is enlarged or read at every second pixel; and of generators for 32 and 64 pixels, whose tiles have 256 or 128
  * positions. What is pending is what these kernels take. */
-static const struct {
+typedef struct large_shape {
     int c_in, c_out, k, stride, pad, up, size, n, first_group;
     bool normalised; /* with ReLU: x and dL/dy */
     int more;        /* features of x where it is a value */
-} large[] = {
+} large_shape;
+
+static const large_shape large[] = {
     {64, 64, 3, 1, 1, 1, 56, 16, 4, true, 0},
     {128, 128, 3, 1, 1, 1, 28, 20, 9, true, RC_LAZY_SKIP | RC_LAZY_IDENTITY},
     {64, 128, 3, 2, 1, 1, 56, 18, 18, true, 0},
@@ -395,28 +412,39 @@ static const struct {
 };
 enum { LARGE = sizeof large / sizeof *large };
 
-/* The number of the shape. */
-static int large_geometry(rc_case *c, conv_case *p, rc_groups *groups)
+/* Blocks that widen: the first convolution, with a shortcut of 1 x 1 beside it. */
+static const large_shape widening[] = {
+    {64, 128, 3, 2, 1, 1, 56, 18, 7, true, 0},
+    {128, 256, 3, 2, 1, 1, 28, 40, 40, false, 0},
+};
+enum { WIDENING = sizeof widening / sizeof *widening };
+
+static void set_large(rc_case *c, conv_case *p, rc_groups *groups, const large_shape *shape, bool few)
 {
-    int i = (int)(c->number % LARGE);
-    bool few = c->number >= LARGE;
-    p->conv = (rc_conv){.c_in = large[i].c_in,
-                        .c_out = large[i].c_out,
-                        .k = large[i].k,
-                        .stride = large[i].stride,
-                        .pad = large[i].pad,
-                        .up = large[i].up,
-                        .h = large[i].size,
-                        .w = large[i].size};
+    p->conv = (rc_conv){.c_in = shape->c_in,
+                        .c_out = shape->c_out,
+                        .k = shape->k,
+                        .stride = shape->stride,
+                        .pad = shape->pad,
+                        .up = shape->up,
+                        .h = shape->size,
+                        .w = shape->size};
     fits(&p->conv);
-    p->n = few ? 2 : large[i].n;
+    p->n = few ? 2 : shape->n;
     *groups = (rc_groups){1, {p->n}};
-    if (large[i].first_group < large[i].n)
-        *groups = (rc_groups){2, {few ? 1 : large[i].first_group, p->n}};
+    if (shape->first_group < shape->n)
+        *groups = (rc_groups){2, {few ? 1 : shape->first_group, p->n}};
     p->bias = -1;
     p->sums = rc_case_no_sums();
     p->back_sums = rc_case_no_back_sums();
     say_geometry(c, &p->conv, p->n);
+}
+
+/* The number of the shape. */
+static int large_geometry(rc_case *c, conv_case *p, rc_groups *groups)
+{
+    int i = (int)(c->number % LARGE);
+    set_large(c, p, groups, &large[i], c->number >= LARGE);
     return i;
 }
 
@@ -471,6 +499,29 @@ static void draw_large_backward_data(rc_case *c)
     p->x = large_input(c, p, groups, true, 0);
     double terms = (double)v->c_out * v->k * v->k * v->up * v->up;
     p->dx = rc_case_sum(c, rc_case_act(c, "dx", RC_OUT, p->n, v->h, v->w, v->c_in), terms);
+    p->back_sums = rc_case_back_sums(c, &p->x, terms);
+}
+
+/* Its first writer overwrites, or adds. */
+static void draw_beside(rc_case *c)
+{
+    conv_case *p = rc_case_parameters(c), other;
+    rc_groups groups;
+    const large_shape *shape = &widening[c->number % WIDENING];
+    set_large(c, p, &groups, shape, c->number >= WIDENING);
+    const rc_conv *v = &p->conv;
+    other = *p;
+    other.conv.k = 1;
+    other.conv.pad = 0;
+    p->beside = other.conv;
+    p->dy = large_gradient(c, p, groups, shape->normalised);
+    p->weight = large_weight(c, p);
+    p->beside_dy = large_gradient(c, p, groups, shape->normalised);
+    p->beside_weight = large_weight(c, &other);
+    p->x = large_input(c, p, groups, true, 0);
+    p->add = !shape->normalised;
+    double terms = (double)v->c_out * (v->k * v->k + 1);
+    p->dx = rc_case_sum(c, rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, p->n, v->h, v->w, v->c_in), terms);
     p->back_sums = rc_case_back_sums(c, &p->x, terms);
 }
 
@@ -611,6 +662,8 @@ static const rc_operation large_operations[] = {
      NULL},
     {"conv_backward_data_large", "conv_backward_data", LARGE, LARGE, sizeof(conv_case), draw_large_backward_data,
      reserve, run_backward_data, NULL},
+    {"conv_backward_data_beside", "", WIDENING, WIDENING, sizeof(conv_case), draw_beside, reserve, run_backward_data,
+     NULL},
     {"conv_backward_weight_large", "conv_backward_weight", LARGE, LARGE, sizeof(conv_case), draw_large_backward_weight,
      reserve, run_backward_weight, NULL},
 };

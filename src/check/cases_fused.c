@@ -515,7 +515,7 @@ static void backward_by_links(rc_run *r, const fused_case *p)
         rc_grad dy = back_gradient(r, p, i, &y, i < p->count - 1 ? map_at(r, p, p->seen, i + 1) : rc_at(r, p->g));
         void *dx = map_at(r, p, p->result, i), *dz = rc_at(r, p->work), *draw = map_at(r, p, p->work, 1);
         const rc_grad of_sum = {&x, dz, NULL, NULL, NULL}, of_raw = {&x, draw, NULL, NULL, NULL};
-        rc_back_epilogue epilogue = {&x, NULL, false, NULL};
+        rc_back_epilogue epilogue = {.x = &x};
         be->copy_backward(be, &dy, draw, &epilogue);
         round_map(r, p, draw);
         epilogue.add = i == 0 && p->add;
@@ -533,7 +533,7 @@ static void backward_by_links(rc_run *r, const fused_case *p)
                              .groups = 1,
                              .group_end = {p->n},
                              .raw = rc_without_const(y.skip.value)};
-        epilogue = (rc_back_epilogue){&of_skip, NULL, i == 0 && p->add_skip, NULL};
+        epilogue = (rc_back_epilogue){.x = &of_skip, .add = i == 0 && p->add_skip};
         be->skip_backward(be, &dy, skip_gradient(r, p, i), &epilogue);
         if (i > 0) {
             be->copy(be, dz, skip_gradient(r, p, i), map_bytes(r, p));

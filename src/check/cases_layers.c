@@ -230,7 +230,7 @@ static void backward(rc_run *r, const layer_case *p, const rc_tensor *x, const r
 {
     rc_backend *be = r->be;
     rc_grad dy = {y, rc_at(r, p->g), rc_at(r, p->a), rc_at(r, p->b), rc_at(r, p->c)};
-    rc_back_epilogue plain = {x, NULL, false, NULL};
+    rc_back_epilogue plain = {.x = x};
     if (p->mode != NO_BN) {
         be->bn_backward_sums(be, &dy, rc_at(r, p->partial));
         const rc_bn_backward back = {.partial = rc_at(r, p->partial),
@@ -266,7 +266,7 @@ static void backward(rc_run *r, const layer_case *p, const rc_tensor *x, const r
                          .groups = 1,
                          .group_end = {p->n},
                          .raw = rc_at(r, p->y.skip)};
-    rc_back_epilogue to_skip = {&of_skip, NULL, false, NULL};
+    rc_back_epilogue to_skip = {.x = &of_skip};
     if (p->dskip >= 0)
         be->skip_backward(be, &dy, rc_at(r, p->dskip), &to_skip);
     of_skip.h = p->x.skip_h, of_skip.w = p->x.skip_w, of_skip.c = p->x.skip_c, of_skip.raw = rc_at(r, p->x.skip);

@@ -108,7 +108,7 @@ static void run_backward_data(rc_run *r)
     const linear_case *p = rc_run_parameters(r);
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
-    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
+    rc_back_epilogue epilogue = {.x = &x, .partial = rc_at(r, p->back_sums.partial), .add = p->add};
     r->be->linear_backward_data(r->be, &p->linear, &dy, rc_at(r, p->weight), rc_at(r, p->dx), &epilogue);
     rc_run_back_sums(r, &p->back_sums, &x);
 }

@@ -101,7 +101,7 @@ static void run_max_backward(rc_run *r)
     const pool_case *p = rc_run_parameters(r);
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
-    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
+    rc_back_epilogue epilogue = {.x = &x, .partial = rc_at(r, p->back_sums.partial), .add = p->add};
     if (p->taps >= 0) {
         rc_tensor forward = y;
         forward.raw = rc_at(r, p->forward);
@@ -146,7 +146,7 @@ static void run_max_chain(rc_run *r)
     const pool_case *p = rc_run_parameters(r);
     rc_tensor x = rc_run_tensor(r, &p->x), y = rc_run_tensor(r, &p->y);
     rc_grad dy = {&y, rc_at(r, p->dy.g), NULL, NULL, NULL};
-    rc_back_epilogue epilogue = {&x, NULL, false, NULL};
+    rc_back_epilogue epilogue = {.x = &x};
     r->be->max_pool_forward(r->be, &p->pool, &x, &y);
     r->be->max_pool_backward(r->be, &p->pool, &x, &dy, rc_at(r, p->dx), &epilogue);
 }
@@ -194,7 +194,7 @@ static void run_average_backward(rc_run *r)
 {
     const pool_case *p = rc_run_parameters(r);
     rc_tensor x = rc_run_tensor(r, &p->x);
-    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
+    rc_back_epilogue epilogue = {.x = &x, .partial = rc_at(r, p->back_sums.partial), .add = p->add};
     r->be->average_pool_backward(r->be, rc_at(r, p->dfeatures), rc_at(r, p->dx), &epilogue);
     rc_run_back_sums(r, &p->back_sums, &x);
 }
@@ -215,7 +215,7 @@ static void run_average_chain(rc_run *r)
 {
     const pool_case *p = rc_run_parameters(r);
     rc_tensor x = rc_run_tensor(r, &p->x);
-    rc_back_epilogue epilogue = {&x, NULL, false, NULL};
+    rc_back_epilogue epilogue = {.x = &x};
     r->be->average_pool_forward(r->be, &x, rc_at(r, p->features));
     r->be->average_pool_backward(r->be, rc_at(r, p->dfeatures), rc_at(r, p->dx), &epilogue);
 }

@@ -211,6 +211,11 @@ static rc_back_epilogue epilogue_of(rc_pass *pass, const rc_pass_step *step)
                               .partial = step->sums ? pass->layer[step->target].back_partial : NULL};
 }
 
+static const void *weight_of(const rc_pass *pass, const rc_model *model, int index)
+{
+    return real_at(pass, model->param, pass->net->layer[index].weight);
+}
+
 /* SKIP and DATA. */
 static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step *step)
 {
@@ -218,11 +223,18 @@ static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step 
     rc_pass_layer *at = &pass->layer[step->layer];
     rc_backend *be = pass->backend;
     void *dx = gradient_of(pass, step->target);
-    const rc_back_epilogue epilogue = epilogue_of(pass, step);
-    const void *weight = real_at(pass, model->param, layer->weight);
+    rc_back_epilogue epilogue = epilogue_of(pass, step);
+    const void *weight = weight_of(pass, model, step->layer);
     const rc_pool2d pool = {layer->k, layer->stride, layer->pad};
     if (step->op == RC_OP_SKIP) {
         be->skip_backward(be, &at->dy, dx, &epilogue);
+        return;
+    }
+    if (step->with >= 0) {
+        const rc_pass_layer *with = &pass->layer[step->with];
+        const rc_fused_back beside = {&at->conv, weight, draw_of(at)};
+        epilogue.beside = &beside;
+        be->conv_backward_data(be, &with->conv, draw_of(with), weight_of(pass, model, step->with), dx, &epilogue);
         return;
     }
     switch (layer->kind) {

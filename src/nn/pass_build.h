@@ -41,7 +41,8 @@ typedef struct rc_pass_build {
     bool stored[RC_MAX_LAYERS];                    /* the value exists at this point of the forward list */
     int first_fused[RC_MAX_LAYERS];                /* of those that run at once and end with it */
     rc_gradient_state gradient[RC_MAX_LAYERS + 1]; /* of layer i at i + 1, of the net input at 0 */
-    int sent; /* the gradients of this layer and of all later ones are on their way */
+    int sent;    /* the gradients of this layer and of all later ones are on their way */
+    int waiting; /* the layer whose data gradient the next group writes; RC_NO_LAYER: none */
 } rc_pass_build;
 
 /* (n, h, w, cp) act. */

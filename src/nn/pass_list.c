@@ -19,6 +19,8 @@
  * - An identity skip into a sum without activation passes the gradient on unchanged: the layer it comes from then
  *   lives in the gradient buffer of the sum, and its other readers add to it; with lanes it has a buffer of its own, to
  *   which the next writer brings the gradient of the sum.
+ * - Where the backend takes two convolutions of the same input at once (takes_beside), as the first and the shortcut of
+ *   a block that widens, the data gradient of the one waits for the group of the other.
  * - What forward made is kept until the last step of backward that reads it, and gradients take its place.
  *
  * A residual block, worked out: stage_1.blocks.1 of resnet-small in TRAIN, one lane. Layer x is the block before it,
@@ -55,7 +57,7 @@
 static rc_pass_step *emit(rc_pass_build *b, rc_pass_op op, int layer)
 {
     rc_pass_step *step = &b->pass->step[b->steps++];
-    *step = (rc_pass_step){.op = op, .layer = layer, .target = RC_NO_LAYER, .addend = RC_NO_LAYER};
+    *step = (rc_pass_step){.op = op, .layer = layer, .target = RC_NO_LAYER, .addend = RC_NO_LAYER, .with = RC_NO_LAYER};
     return step;
 }
 
@@ -473,6 +475,33 @@ static void list_finish(rc_pass_build *b, int index)
     use(b, buffers->draw);
 }
 
+/* Can one step write the data gradients of a layer and of the one before it? */
+static bool goes_with_before(rc_pass_build *b, int index)
+{
+    const rc_layer *layer = &b->net->layer[index];
+    rc_backend *be = b->backend;
+    if (index == 0 || be->takes_beside == NULL || layer->kind != RC_LAYER_CONV || layer[-1].kind != RC_LAYER_CONV ||
+        layer->in != layer[-1].in || layer->in == layer[-1].skip)
+        return false;
+    rc_conv conv = rc_layer_conv(layer), beside = rc_layer_conv(layer - 1);
+    return be->takes_beside(be, &conv, &beside, b->pass->settings.n);
+}
+
+/* The data gradient of a layer, and with it that of the layer after, if that has waited. */
+static void list_data(rc_pass_build *b, int index, bool together)
+{
+    int in = b->net->layer[index].in, with = b->waiting;
+    b->waiting = with == RC_NO_LAYER && goes_with_before(b, index) ? index : RC_NO_LAYER;
+    if (b->waiting == index) {
+        state(b, in)->writers--;
+        return;
+    }
+    emit_writer(b, together ? RC_OP_WEIGHT_AND_DATA : RC_OP_DATA, index, in);
+    b->pass->step[b->steps - 1].with = with;
+    if (with != RC_NO_LAYER)
+        use_gradient(b, with, b->buffers[with].draw != RC_NO_BUFFER);
+}
+
 /* The steps of one layer in backward. */
 static void list_group(rc_pass_build *b, int index)
 {
@@ -488,15 +517,15 @@ static void list_group(rc_pass_build *b, int index)
     }
     bool weights = b->train && layer->weights > 0, data = state(b, layer->in)->needed;
     bool together = weights && data && !finished && layer->kind == RC_LAYER_CONV && b->backend->lanes <= 1 &&
-                    rc_conv_both_of(b->backend) != NULL;
+                    rc_conv_both_of(b->backend) != NULL && b->backend->takes_beside == NULL;
     if (weights && !together) {
         emit(b, RC_OP_WEIGHT, index);
         use_for_weight(b, index, b->steps - 1);
     }
     if (!finished)
         list_skip(b, index, layer->skip);
-    if (data) /* which uses all that the weights' gradient reads */
-        emit_writer(b, together ? RC_OP_WEIGHT_AND_DATA : RC_OP_DATA, index, layer->in);
+    if (data) /* which uses all that the weights' gradient reads, where it is together with that */
+        list_data(b, index, together);
 }
 
 /* Is it part of a bucket? */
@@ -544,6 +573,7 @@ void rc_pass_list_steps(rc_pass_build *b)
     list_forward(b);
     pass->forward_end = b->steps;
     b->sent = b->net->layers;
+    b->waiting = RC_NO_LAYER;
     if (!b->eval) {
         find_writers(b);
         /* A frozen normalisation needs no sums: again all at once. */

@@ -37,11 +37,12 @@ typedef enum rc_pass_op {
 typedef struct rc_pass_step {
     rc_pass_op op;
     int layer;
-    int target;    /* SKIP, *DATA, FUSED_(TRAIN_)BACK: layer whose gradient is written, or RC_NET_INPUT */
-    bool add;      /* the same: add to that gradient, otherwise overwrite */
-    int addend;    /* *DATA, FUSED_TRAIN_BACK: add to the gradient of this layer instead, RC_NO_LAYER: to its own */
-    bool sums;     /* SKIP, *DATA, FUSED_TRAIN_BACK: this finishes the gradient, take the sums of its normalisation */
-    int first;     /* FUSED_*: the first of the layers, `layer` being the last */
+    int target; /* SKIP, *DATA, FUSED_(TRAIN_)BACK: layer whose gradient is written, or RC_NET_INPUT */
+    bool add;   /* the same: add to that gradient, otherwise overwrite */
+    int addend; /* *DATA, FUSED_TRAIN_BACK: add to the gradient of this layer instead, RC_NO_LAYER: to its own */
+    bool sums;  /* SKIP, *DATA, FUSED_TRAIN_BACK: this finishes the gradient, take the sums of its normalisation */
+    int with;   /* DATA: the gradient of this layer, which reads the same, goes there in the same step; RC_NO_LAYER */
+    int first;  /* FUSED_*: the first of the layers, `layer` being the last */
     bool add_skip; /* FUSED_(TRAIN_)BACK: add to the gradient of the first layer's skip, otherwise overwrite */
     size_t param;  /* SUM_WORKERS: the first parameter */
     size_t params; /* and how many */

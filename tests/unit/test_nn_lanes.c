@@ -28,9 +28,10 @@ typedef struct late_call {
 } late_call;
 
 static rc_backend original; /* the entries as they were */
-static int lane, late, joins, beside, on_main, sums, materialised, finished;
+static int lane, late, joins, beside, on_main, sums, materialised, finished, pairs;
 static int pooled;    /* gradients of poolings, of all nets */
 static bool finishes; /* backends that are opened from now on read dL/draw from a map, */
+static bool in_pairs; /* take two convolutions beside each other, */
 static bool waits;    /* and every map keeps them busy */
 static late_call calls[MOST];
 
@@ -151,10 +152,24 @@ static void late_join(rc_backend *be, int from)
 static void main_lane_data(rc_backend *be, const rc_conv *conv, const rc_grad *dy, const void *weight, void *dx,
                            const rc_back_epilogue *epilogue)
 {
+    const rc_fused_back *other = epilogue->beside;
+    rc_back_epilogue first = *epilogue, second = {.x = epilogue->x, .partial = epilogue->partial, .add = true};
     assert_int_equal(lane, 0);
     beside += late > 0;
     sums += epilogue->partial != NULL;
-    original.conv_backward_data(be, conv, dy, weight, dx, epilogue);
+    first.beside = NULL;
+    first.partial = other ? NULL : epilogue->partial;
+    original.conv_backward_data(be, conv, dy, weight, dx, &first);
+    if (other)
+        original.conv_backward_data(be, other->conv, other->dy, other->weight, dx, &second);
+    pairs += other != NULL;
+}
+
+static bool any_beside(rc_backend *be, const rc_conv *conv, const rc_conv *other, int n)
+{
+    (void)be;
+    assert_true(n > 0 && conv->h == other->h && conv->w == other->w && conv->c_in == other->c_in);
+    return true;
 }
 
 /* Marking a value as stored is the caller's business: this operation does not. */
@@ -229,6 +244,7 @@ static rc_backend *open_with_late_lane(void)
     be->sum_workers = late_sum;
     be->wait_workers = late_wait;
     be->reads_finished_gradient = finishes ? always_finished : NULL;
+    be->takes_beside = in_pairs ? any_beside : NULL;
     be->copy_backward = main_lane_finish;
     be->keeps_taps = true;
     be->max_pool_forward = keep_taps;
@@ -275,14 +291,17 @@ static void compare_once(const rc_net *net, const rc_pass_settings *settings)
     nn_close(&b);
 }
 
-/* Gradients finish dL/draw each for itself, or once for both; what weight gradients read stays, or it does not. */
+/* Gradients finish dL/draw each for itself, or once for both; what weight gradients read stays, or it does not; data
+ * gradients of convolutions that read the same are two steps, or one. */
 static void compare(const rc_net *net, const rc_pass_settings *settings)
 {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 8; i++) {
         finishes = i % 2 == 1;
-        waits = i < 2;
+        waits = i % 4 < 2;
+        in_pairs = i >= 4;
         compare_once(net, settings);
     }
+    in_pairs = false;
 }
 
 static const rc_pass_settings train = {.mode = RC_PASS_TRAIN, .n = 3, .update_running = true};
@@ -302,6 +321,7 @@ static void test_nets(void **state)
         }
     }
     assert_true(pooled > 0);
+    assert_true(pairs > 0);
 }
 
 static void random_nets(void **state)
@@ -312,8 +332,10 @@ static void random_nets(void **state)
         nn_random_net(&net, seed);
         finishes = seed % 2 == 0;
         waits = seed % 4 < 2;
+        in_pairs = seed % 8 < 4;
         compare_once(&net, &train);
     }
+    in_pairs = false;
 }
 
 /* Cut as often as possible, into some, and into one; with the lanes of a device and with that of a CPU. */
@@ -397,6 +419,31 @@ static void one_lane_finishes(void **state)
     assert_int_equal(finished, net.layers - 2); /* all convolutions but the first, which has no other gradient */
 }
 
+/* Nothing but the step of both needs a data gradient's source that long: no weight gradient does. */
+static void frozen_pairs(void **state)
+{
+    (void)state;
+    static rc_net net;
+    const rc_pass_settings frozen = {.mode = RC_PASS_FROZEN, .n = 3, .input_gradient = true};
+    in_pairs = true;
+    for (uint64_t seed = 1; seed <= RANDOM_NETS; seed++) {
+        nn_fixture a, b;
+        nn_random_net(&net, seed);
+        nn_open(&a, "reference", 1, &net, &frozen, 1);
+        nn_open_on(&b, open_with_late_lane(), &net, &frozen, 1);
+        nn_step(&a, LOSS);
+        nn_step(&b, LOSS);
+        double *x = nn_read_map(&a, &a.input, rc_pass_input_gradient(a.pass));
+        double *y = nn_read_map(&b, &b.input, rc_pass_input_gradient(b.pass));
+        assert_memory_equal(x, y, nn_map_count(&a.input) * sizeof *x);
+        free(x);
+        free(y);
+        nn_close(&a);
+        nn_close(&b);
+    }
+    in_pairs = false;
+}
+
 /* Other modes have no weight gradients and fork nothing. */
 static void frozen_does_not_fork(void **state)
 {
@@ -414,13 +461,10 @@ static void frozen_does_not_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nets),
-        cmocka_unit_test(random_nets),
-        cmocka_unit_test(lanes_overlap),
-        cmocka_unit_test(buckets_are_whole),
-        cmocka_unit_test(buckets_go_early),
-        cmocka_unit_test(one_lane_finishes),
-        cmocka_unit_test(frozen_does_not_fork),
+        cmocka_unit_test(test_nets),        cmocka_unit_test(random_nets),
+        cmocka_unit_test(lanes_overlap),    cmocka_unit_test(buckets_are_whole),
+        cmocka_unit_test(buckets_go_early), cmocka_unit_test(one_lane_finishes),
+        cmocka_unit_test(frozen_pairs),     cmocka_unit_test(frozen_does_not_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

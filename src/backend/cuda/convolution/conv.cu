@@ -2,7 +2,7 @@
 #include "backend/cuda/convolution/chain.h"
 #include "backend/cuda/convolution/conv.h"
 #include "backend/cuda/convolution/conv_mma.h"
-#include "backend/cuda/convolution/conv_wide.h"
+#include "backend/cuda/convolution/conv_strip.h"
 #include "backend/cuda/map/norm.cuh"
 
 static const rc_cuda_conv_kind *const kinds[] = {&rc_cuda_conv_whole, &rc_cuda_conv_mma, &rc_cuda_conv_tiled,
@@ -34,9 +34,24 @@ static void conv_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, cons
 static void conv_backward_data(rc_backend *be, const rc_conv *conv, const rc_grad *dy, const void *weight, void *dx,
                                const rc_back_epilogue *epilogue)
 {
+    const rc_fused_back *beside = epilogue->beside;
+    rc_back_epilogue first = *epilogue, second = {epilogue->x, epilogue->partial, true, NULL, NULL};
+    if (beside && rc_cuda_conv_mma.backward_data(rc_cuda_of(be), conv, dy, (const float *)weight, dx, epilogue))
+        return;
+    first.beside = NULL;
+    first.partial = beside ? NULL : epilogue->partial;
     for (int i = 0; i < KINDS; i++)
-        if (kinds[i]->backward_data(rc_cuda_of(be), conv, dy, (const float *)weight, dx, epilogue))
+        if (kinds[i]->backward_data(rc_cuda_of(be), conv, dy, (const float *)weight, dx, &first))
             break;
+    if (beside) /* few images, or something is pending that the kernel does not take */
+        conv_backward_data(be, beside->conv, beside->dy, beside->weight, dx, &second);
+}
+
+static bool takes_beside(rc_backend *be, const rc_conv *conv, const rc_conv *beside, int n)
+{
+    const rc_cuda *cuda = rc_cuda_of(be);
+    return rc_cuda_conv_whole.workspace(cuda, conv, n) == 0 && rc_cuda_conv_whole.workspace(cuda, beside, n) == 0 &&
+           rc_cuda_takes_beside(cuda, conv, beside, n);
 }
 
 static void conv_backward_weight(rc_backend *be, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
@@ -87,6 +102,7 @@ void rc_cuda_fill_conv(rc_cuda *cuda)
     cuda->table.fused_train_backward = rc_cuda_chain_train_back;
     cuda->table.fused_weight = rc_cuda_fused_weight;
     cuda->table.reads_finished_gradient = reads_finished_gradient;
+    cuda->table.takes_beside = takes_beside;
     cuda->table.reserve_conv = reserve_conv;
     cuda->table.conv_forward = conv_forward;
     cuda->table.conv_backward_data = conv_backward_data;

@@ -30,9 +30,9 @@ template <typename Arguments> struct held_launch {
         return a;
     }
 
-    /* Packs the weights where they are stale. */
+    /* Packs the weights where they are stale. packed: so were others that the kernel reads. */
     static void hold(rc_cuda *cuda, const char *operation, kernel chosen, int threads, const conv_form &form,
-                     const float *weight, dim3 grid, int shared_bytes)
+                     const float *weight, dim3 grid, int shared_bytes, bool packed = false)
     {
         bool fresh;
         Arguments *a = (Arguments *)cuda->held.arguments;
@@ -49,7 +49,7 @@ template <typename Arguments> struct held_launch {
         held->grid = grid;
         held->threads = threads;
         held->shared_bytes = (size_t)shared_bytes;
-        held->early = !fresh; /* weights that are being packed right before must not be read early */
+        held->early = !fresh && !packed; /* weights that are being packed right before must not be read early */
         cuda->deferred = launch_held;
         if (!held->partial)
             rc_cuda_enqueue_deferred(cuda);

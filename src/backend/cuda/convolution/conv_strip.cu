@@ -1,6 +1,7 @@
 #include "backend/cuda/convolution/conv_strip.h"
 
 #include "backend/cuda/convolution/conv_gather.cuh"
+#include "backend/cuda/convolution/conv_plain.h"
 #include "backend/cuda/product/bulk.cuh"
 #include "backend/cuda/product/wgmma.cuh"
 
@@ -55,17 +56,20 @@ static long time_of_tile(const strip_cut *cut, int phase)
 {
     enum { WAIT = 2, RESULTS = 4 };
     int taps = cut->source_step == 2 ? cut->parts.all_steps : cut->parts.steps[phase];
-    return (taps > 0 ? (long)cut->chunks * greatest(taps, WAIT) : 0) + RESULTS;
+    return (taps > 0 ? (long)cut->phase_chunks[phase] * greatest(taps, WAIT) : 0) + RESULTS;
 }
 
-/* Deals blocks to the phases and groups, at most most_blocks where each has one, so that all have about the same to do.
- * Returns how many there are. */
-static int deal_tiles(strip_cut *cut, int phases, int most_blocks)
+/* Deals the blocks that the card has at once to the phases and groups, so that all have about the same to do. Each gets
+ * one at least. */
+static void deal_tiles(const rc_cuda *cuda, strip_plan *plan)
 {
-    int all = phases * cut->groups.count, dealt = all;
+    strip_cut *cut = &plan->cut;
+    int phases = cut->out_step * cut->out_step, all = phases * cut->groups.count, dealt = all;
+    int most = STRIP_BLOCKS * cuda->multiprocessors / plan->form.tiles;
+    most = most < RC_CUDA_MAX_ROWS ? most : RC_CUDA_MAX_ROWS;
     for (int i = 0; i < all; i++)
         cut->blocks[i / cut->groups.count][i % cut->groups.count] = 1;
-    for (bool more = true; more && dealt < most_blocks; dealt += more) {
+    for (bool more = true; more && dealt < most; dealt += more) {
         int *next = NULL;
         double longest = 0;
         for (int i = 0; i < all; i++) {
@@ -83,11 +87,12 @@ static int deal_tiles(strip_cut *cut, int phases, int most_blocks)
     cut->rows = 0;
     for (int phase = 0; phase < phases; phase++) {
         cut->rows_before[phase] = cut->rows;
+        cut->most_blocks[phase] = 0;
         for (int g = 0; g < cut->groups.count; g++)
             cut->most_blocks[phase] = greatest(cut->most_blocks[phase], cut->blocks[phase][g]);
         cut->rows += cut->most_blocks[phase];
     }
-    return dealt;
+    plan->grid = dim3((unsigned)dealt, (unsigned)plan->form.tiles);
 }
 
 bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
@@ -129,8 +134,38 @@ bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, 
     if (!rc_cuda_row_takes(cut, batch->n))
         return false;
 
-    int most = STRIP_BLOCKS * cuda->multiprocessors / form->tiles, tiles = count_tiles(cut);
-    int dealt = deal_tiles(cut, phases, most < RC_CUDA_MAX_ROWS ? most : RC_CUDA_MAX_ROWS);
-    plan->grid = dim3((unsigned)dealt, (unsigned)form->tiles);
+    for (int phase = 0; phase < phases; phase++)
+        cut->phase_chunks[phase] = cut->chunks;
+    int tiles = count_tiles(cut);
+    deal_tiles(cuda, plan);
     return tiles * form->tiles * phases >= STRIP_BLOCKS * cuda->multiprocessors;
+}
+
+bool rc_cuda_plan_beside(const rc_cuda *cuda, const rc_conv *conv, const rc_conv *beside, const rc_tensor *batch,
+                         strip_plan *plan, conv_form *form)
+{
+    strip_plan other;
+    bool alike = conv->c_in == beside->c_in && conv->c_out == beside->c_out && conv->h == beside->h &&
+                 conv->w == beside->w && conv->oh == beside->oh && conv->ow == beside->ow;
+    if (!alike || !rc_cuda_plan_strip(cuda, conv, false, batch, plan) ||
+        !rc_cuda_plan_strip(cuda, beside, false, batch, &other))
+        return false;
+    const wide_parts *parts = &plan->cut.parts, *single = &other.cut.parts;
+    *form = other.form;
+    plan->cut.phase_chunks[0] += other.cut.chunks;
+    deal_tiles(cuda, plan);
+    return plan->cut.source_step == 1 && other.cut.source_step == 1 && plan->cut.out_step == other.cut.out_step &&
+           parts->steps[0] == 1 && single->steps[0] == 1 && single->all_steps == 1 &&
+           parts->offset[0] == single->offset[0];
+}
+
+bool rc_cuda_takes_beside(const rc_cuda *cuda, const rc_conv *conv, const rc_conv *beside, int n)
+{
+    wide_plan wide;
+    strip_plan plan;
+    conv_form form;
+    rc_tensor batch = rc_cuda_batch_of(n);
+    return cuda->bf16 && rc_cuda_plan_wide(cuda, conv, false, &batch, &wide) &&
+           rc_cuda_plan_beside(cuda, conv, beside, &batch, &plan, &form) &&
+           2 * rc_cuda_plain_bytes(n, conv->oh, conv->ow, conv->c_out) <= rc_cuda_wide_workspace(cuda, conv, n);
 }

@@ -20,7 +20,15 @@ template <typename Sink> struct strip_arguments {
     typename Sink::norm norm;
     bool hurries;
     const char *weights;
+    const bf16 *beside; /* of the same shape as map, and its weights: see rc_cuda_plan_beside */
+    const char *beside_weights;
     strip_cut cut;
+
+    /* The map from the channels of a chunk on. */
+    __device__ const bf16 *channels(int chunk) const
+    {
+        return chunk < cut.chunks ? map + chunk * STRIP_CHUNK : beside + (chunk - cut.chunks) * STRIP_CHUNK;
+    }
 };
 
 /* A place in the row of a strip: image of the group, line, and column from the first position on. */
@@ -128,6 +136,8 @@ __device__ inline void copy_strip(const bf16 *map, const strip_cut &cut, const i
 struct strip_ring {
     unsigned ring, barriers;
     const char *from;
+    const char *const &beside;  /* of the chunks that the map beside has, and a single tap, */
+    const int &own;             /* which come after those of the map */
     const unsigned char *order; /* in which the taps of a chunk are used */
     int chunks, steps;
     int chunk, step; /* to be copied next */
@@ -169,7 +179,8 @@ struct strip_ring {
 
     __device__ void copy_next(int to)
     {
-        const char *next = from + (size_t)(chunk * steps + order[step]) * STRIP_STEP;
+        const char *next = chunk < own ? from + (size_t)(chunk * steps + order[step]) * STRIP_STEP
+                                       : beside + (size_t)(blockIdx.y * own + chunk - own) * STRIP_STEP;
         if (threadIdx.x % 32 == 0)
             copy_bulk(ring + to * STRIP_STEP, next, STRIP_STEP, arrived(to));
         if (++step == steps) {
@@ -304,14 +315,16 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
     strip_share share(cut, blockIdx.x);
     int phase = share.phase;
     bool divided = cut.source_step == 2; /* otherwise parts are phases of the result */
-    wide_stages stages = {share.blocks, cut.chunks, divided ? 0 : phase, divided ? list.count : phase + 1};
+    wide_stages stages = {share.blocks, cut.phase_chunks[phase], divided ? 0 : phase, divided ? list.count : phase + 1};
     int first_step = list.first_step[stages.first_part];
 
     strip_ring ring = {shared_address(shared),
                        shared_address(barriers),
                        a.weights + (size_t)(blockIdx.y * list.all_steps + first_step) * cut.chunks * STRIP_STEP,
-                       list.order + first_step,
+                       a.beside_weights,
                        cut.chunks,
+                       list.order + first_step,
+                       stages.chunks,
                        divided ? list.all_steps : list.steps[phase],
                        0,
                        0,
@@ -362,8 +375,7 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
                 if (warp == 0)
                     ring.refill();
                 if (sends)
-                    copy_strip(a.map + next.chunk * STRIP_CHUNK, cut, pixels,
-                               tile_address + next.buffer * cut.tile_bytes);
+                    copy_strip(a.channels(next.chunk), cut, pixels, tile_address + next.buffer * cut.tile_bytes);
                 ring.go_on();
             }
         }
@@ -380,9 +392,8 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
         share_sums(sums, mine.first_channel(), (float *)tiles + threadIdx.x / 128 * 2 * N);
         __syncthreads();
         strip_sum_rows rows = {cut.groups, cut.blocks[phase], cut.most_blocks[phase]};
-        write_block_sums<N>(a.sink.partial, rows, share, cut.rows,
-                            cut.rows_before[phase] + share.row, a.sink.y.cp, block_channel, STRIP_THREADS / 128,
-                            (const float *)tiles);
+        write_block_sums<N>(a.sink.partial, rows, share, cut.rows, cut.rows_before[phase] + share.row, a.sink.y.cp,
+                            block_channel, STRIP_THREADS / 128, (const float *)tiles);
     }
     if (a.tickets)
         finish_norm<N, STRIP_THREADS>(a.norm, a.tickets + blockIdx.y, a.sink.partial, cut.rows, a.sink.y.cp,

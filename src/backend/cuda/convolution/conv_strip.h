@@ -54,11 +54,12 @@ typedef struct strip_cut : strip_row {
     int blocks[STRIP_PHASES][RC_MAX_GROUPS]; /* for each tile of channels, in this order */
     int most_blocks[STRIP_PHASES];           /* of any group: so many rows of `partial` */
     int rows_before[STRIP_PHASES], rows;     /* of the phases before, and of all */
-    int strips, strip_w;                    /* of a map; positions of a strip along a line */
-    int pixels, tile_bytes;                 /* source pixels of a tile, a multiple of 4 */
+    int strips, strip_w;                     /* of a map; positions of a strip along a line */
+    int pixels, tile_bytes;                  /* source pixels of a tile, a multiple of 4 */
     int source_h, source_w, source_c, source_step;
     int out_h, out_w, out_step;
-    int chunks;
+    int chunks;                     /* of 64 channels of the source, */
+    int phase_chunks[STRIP_PHASES]; /* and in a phase: with those of the map beside it */
     unsigned by_strips;
     wide_parts parts;
 } strip_cut;
@@ -81,5 +82,14 @@ typedef struct strip_plan {
 /* As rc_cuda_plan_wide, whose workspace it needs: what that takes and is large enough, on cards that can. */
 bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
                         strip_plan *plan);
+
+/* The data gradient of a convolution, and in the same launch that of another with the same input and a result of the
+ * same shape, which has a single tap: `form` is that of its weights. A tap of the first phase then has the channels of
+ * both sources, one after the other. */
+bool rc_cuda_plan_beside(const rc_cuda *cuda, const rc_conv *conv, const rc_conv *beside, const rc_tensor *batch,
+                         strip_plan *plan, conv_form *form);
+
+/* Has been planned, for n images or fewer, and workspace reserved. */
+bool rc_cuda_takes_beside(const rc_cuda *cuda, const rc_conv *conv, const rc_conv *beside, int n);
 
 #endif

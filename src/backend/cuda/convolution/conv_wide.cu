@@ -149,8 +149,7 @@ bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, c
     return found;
 }
 
-/* n images; how many groups there are does not change whether a plan is made. */
-static rc_tensor batch_of(int n)
+rc_tensor rc_cuda_batch_of(int n)
 {
     rc_tensor batch = {};
     batch.n = batch.group_end[0] = n;
@@ -161,7 +160,7 @@ static rc_tensor batch_of(int n)
 bool rc_cuda_wide_gradients(const rc_cuda *cuda, const rc_conv *conv, int n)
 {
     wide_plan plan;
-    rc_tensor batch = batch_of(n);
+    rc_tensor batch = rc_cuda_batch_of(n);
     return cuda->bf16 && rc_cuda_plan_wide(cuda, conv, false, &batch, &plan) &&
            rc_cuda_wide_weight_workspace(cuda, conv, n) > 0;
 }
@@ -169,7 +168,7 @@ bool rc_cuda_wide_gradients(const rc_cuda *cuda, const rc_conv *conv, int n)
 size_t rc_cuda_wide_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
 {
     size_t most = 0;
-    rc_tensor batch = batch_of(n);
+    rc_tensor batch = rc_cuda_batch_of(n);
     for (int forward = 0; forward < 2; forward++) {
         wide_plan plan;
         if (!rc_cuda_plan_wide(cuda, conv, forward, &batch, &plan))

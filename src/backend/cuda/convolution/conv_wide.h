@@ -61,6 +61,9 @@ typedef struct wide_plan {
  * time with what is pending. */
 bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch, wide_plan *plan);
 
+/* n images; how many groups there are does not change whether a plan is made. */
+rc_tensor rc_cuda_batch_of(int n);
+
 /* Bytes for the source of either direction as a plain map. */
 size_t rc_cuda_wide_workspace(const rc_cuda *cuda, const rc_conv *conv, int n);
 
