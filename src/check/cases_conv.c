@@ -410,14 +410,24 @@ static const large_shape large[] = {
     {128, 128, 3, 1, 1, 2, 8, 34, 34, true, 0},
     {128, 64, 3, 1, 1, 2, 16, 68, 23, true, 0},
 };
-enum { LARGE = sizeof large / sizeof *large };
 
 /* Blocks that widen: the first convolution, with a shortcut of 1 x 1 beside it. */
 static const large_shape widening[] = {
     {64, 128, 3, 2, 1, 1, 56, 18, 7, true, 0},
     {128, 256, 3, 2, 1, 1, 28, 40, 40, false, 0},
 };
-enum { WIDENING = sizeof widening / sizeof *widening };
+
+/* First layers, which read images: three channels come with a bias, and one group with normalisation and ReLU. */
+static const large_shape first_layers[] = {
+    {3, 64, 3, 1, 1, 1, 72, 3, 1, false, 0},
+    {1, 128, 3, 1, 1, 1, 33, 3, 2, false, 0},
+    {3, 64, 3, 1, 1, 1, 64, 3, 3, false, 0},
+};
+enum {
+    LARGE = sizeof large / sizeof *large,
+    WIDENING = sizeof widening / sizeof *widening,
+    FIRST = sizeof first_layers / sizeof *first_layers
+};
 
 static void set_large(rc_case *c, conv_case *p, rc_groups *groups, const large_shape *shape, bool few)
 {
@@ -474,17 +484,35 @@ static rc_lazy_gradient large_gradient(rc_case *c, const conv_case *p, rc_groups
                                          normalised ? RC_LAZY_BN | RC_LAZY_RELU : 0, false));
 }
 
+static void add_large_forward(rc_case *c, conv_case *p, const rc_groups *groups, const large_shape *shape)
+{
+    const rc_conv *v = &p->conv;
+    p->x = large_input(c, p, *groups, shape->normalised, shape->more);
+    p->weight = large_weight(c, p);
+    p->y = rc_case_lazy(c, "y", p->n, v->oh, v->ow, v->c_out, *groups,
+                        RC_LAZY_OUTPUT | (p->apply ? RC_LAZY_BN | RC_LAZY_RELU : 0), false);
+    rc_case_sum(c, p->y.raw, (double)v->c_in * v->k * v->k);
+    if (!p->apply)
+        p->sums = rc_case_sums(c, &p->y);
+}
+
 static void draw_large_forward(rc_case *c)
 {
     conv_case *p = rc_case_parameters(c);
     rc_groups groups;
-    int i = large_geometry(c, p, &groups);
-    const rc_conv *v = &p->conv;
-    p->x = large_input(c, p, groups, large[i].normalised, large[i].more);
-    p->weight = large_weight(c, p);
-    p->y = rc_case_lazy(c, "y", p->n, v->oh, v->ow, v->c_out, groups, RC_LAZY_OUTPUT, false);
-    rc_case_sum(c, p->y.raw, (double)v->c_in * v->k * v->k);
-    p->sums = rc_case_sums(c, &p->y);
+    add_large_forward(c, p, &groups, &large[large_geometry(c, p, &groups)]);
+}
+
+static void draw_first(rc_case *c)
+{
+    conv_case *p = rc_case_parameters(c);
+    rc_groups groups;
+    const large_shape *shape = &first_layers[c->number % FIRST];
+    set_large(c, p, &groups, shape, c->number >= FIRST);
+    p->apply = groups.count == 1;
+    if (shape->c_in == 3)
+        p->bias = rc_case_parameter(c, "bias", RC_IN, 1, shape->c_out, 0.5);
+    add_large_forward(c, p, &groups, shape);
 }
 
 /* Its sums need a normalised x, whose skip is not pending. */
@@ -660,10 +688,11 @@ const rc_operation_list rc_cases_conv = {operations, sizeof operations / sizeof 
 static const rc_operation large_operations[] = {
     {"conv_forward_large", "conv_forward", LARGE, LARGE, sizeof(conv_case), draw_large_forward, reserve, run_forward,
      NULL},
+    {"conv_forward_first", "conv_forward", FIRST, FIRST, sizeof(conv_case), draw_first, reserve, run_forward, NULL},
     {"conv_backward_data_large", "conv_backward_data", LARGE, LARGE, sizeof(conv_case), draw_large_backward_data,
      reserve, run_backward_data, NULL},
-    {"conv_backward_data_beside", "", WIDENING, WIDENING, sizeof(conv_case), draw_beside, reserve, run_backward_data,
-     NULL},
+    {"conv_backward_data_beside", "conv_backward_data", WIDENING, WIDENING, sizeof(conv_case), draw_beside, reserve,
+     run_backward_data, NULL},
     {"conv_backward_weight_large", "conv_backward_weight", LARGE, LARGE, sizeof(conv_case), draw_large_backward_weight,
      reserve, run_backward_weight, NULL},
 };

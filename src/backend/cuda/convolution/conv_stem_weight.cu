@@ -1,5 +1,5 @@
-/* Weight gradient of a first layer: nine taps at stride 1, at most eight channels that are finished, 64 channels of the
- * result or a multiple. Its products are few and its maps are large, so it is to read them at the speed of memory.
+/* Weight gradient of a first layer (conv_stem.h) whose image is finished. Its products are few and its maps are large,
+ * so it is to read them at the speed of memory.
  *
  * Every warp works for itself. It walks down a strip of 16 columns, a line at a time: 16 positions are the inner
  * dimension of its products, 64 channels of dL/draw by eight of the image at each tap. What it reads travels to rings
@@ -18,12 +18,13 @@
 #include "backend/cuda/convolution/conv_stem_weight.h"
 
 #include "backend/cuda/convolution/conv_reduce.h"
+#include "backend/cuda/convolution/conv_stem.h"
 
 enum {
     LINE_WARPS = 8,
     LINE_THREADS = LINE_WARPS * 32,
     LINE_POSITIONS = 16,
-    LINE_CHANNELS = 64,
+    LINE_CHANNELS = STEM_CHANNELS,
     LINE_TAPS = 9,
     LINES_AHEAD = 3,
     DRAW_LINES = LINES_AHEAD + 1,
@@ -250,9 +251,8 @@ static_assert(LINE_WARPS * WARP_BYTES >= LINE_WARPS / 2 * LINE_SUMS * 32 * 4, "a
 
 static bool is_first_layer(const rc_cuda *cuda, const rc_conv *conv, axis_taps *taps)
 {
-    bool shape = conv->k == 3 && conv->stride == 1 && conv->pad == 1 && conv->up == 1 && !conv->transposed;
-    return shape && rc_cuda_padded(conv->c_in) == 8 && conv->c_out % LINE_CHANNELS == 0 &&
-           (size_t)rc_cuda_shared(cuda, CONV_SHARED_MOST) >= SHARED_BYTES && rc_cuda_forward_taps(conv, taps);
+    return rc_cuda_is_first_layer(conv) && (size_t)rc_cuda_shared(cuda, CONV_SHARED_MOST) >= SHARED_BYTES &&
+           rc_cuda_forward_taps(conv, taps);
 }
 
 static int blocks_of(const rc_cuda *cuda, const rc_conv *conv)
