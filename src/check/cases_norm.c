@@ -1,6 +1,8 @@
 /* Cases of batch normalisation, copies, materialisation and skips. */
 #include "check/case.h"
 
+#include <string.h>
+
 typedef struct norm_case {
     rc_bn bn;
     rc_lazy x, y;
@@ -10,7 +12,7 @@ typedef struct norm_case {
     rc_back_sums back_sums;
     int gamma, beta, center, running_mean, running_var;
     int partial, mean, var, scale, shift, istd;
-    int dmean, dvar, batch_mean, dx;
+    int dmean, dvar, batch_mean, dx, draw;
 } norm_case;
 
 typedef struct shape {
@@ -360,6 +362,46 @@ static void run_skip_backward(rc_run *r)
     rc_run_back_sums(r, &p->back_sums, &x);
 }
 
+/* The gradient of a sum goes on to its skip and is finished, as a pass has it: a backend may do both at once. */
+static void draw_sum_backward(rc_case *c)
+{
+    norm_case *p = rc_case_parameters(c);
+    shape s = draw_shape(c);
+    rc_groups groups = rc_case_groups(c, s.n);
+    p->back_sums = rc_case_no_back_sums();
+    p->dy.y = rc_case_lazy(c, "y", s.n, s.h, s.w, s.c, groups,
+                           RC_LAZY_SKIP | RC_LAZY_IDENTITY | RC_LAZY_BN | RC_LAZY_STORED |
+                               (rc_case_chance(c, 70) ? RC_LAZY_RELU : 0),
+                           false);
+    p->dy.g = rc_case_act(c, "g", RC_IN, s.n, s.h, s.w, s.c);
+    const rc_lazy *y = &p->dy.y;
+    p->dy.a = rc_case_channel(c, "a", RC_IN, y->groups, s.c);
+    p->dy.b = rc_case_channel(c, "b", RC_IN, y->groups, s.c);
+    p->dy.c = rc_case_channel(c, "c", RC_IN, y->groups, s.c);
+    bool sums = rc_case_chance(c, 60);
+    p->x = rc_case_lazy(c, "x", s.n, y->skip_h, y->skip_w, y->skip_c, groups, RC_LAZY_BN | RC_LAZY_ACT | RC_LAZY_STORED,
+                        !sums);
+    p->add = rc_case_chance(c, 30);
+    p->dx = rc_case_act(c, "dskip", p->add ? RC_IN_OUT : RC_OUT, s.n, y->skip_h, y->skip_w, y->skip_c);
+    p->draw = rc_case_act(c, "draw", RC_OUT, s.n, s.h, s.w, s.c);
+    if (sums)
+        p->back_sums = rc_case_back_sums(c, &p->x, 0);
+}
+
+static void run_sum_backward(rc_run *r)
+{
+    const norm_case *p = rc_run_parameters(r);
+    rc_tensor y, x = rc_run_tensor(r, &p->x);
+    rc_grad dy = rc_run_gradient(r, &p->dy, &y);
+    rc_tensor of_draw = {.n = y.n, .h = y.h, .w = y.w, .c = y.c, .groups = y.groups};
+    memcpy(of_draw.group_end, y.group_end, sizeof y.group_end);
+    rc_back_epilogue epilogue = {.x = &x, .partial = rc_at(r, p->back_sums.partial), .add = p->add};
+    rc_back_epilogue overwrite = {.x = &of_draw};
+    r->be->skip_backward(r->be, &dy, rc_at(r, p->dx), &epilogue);
+    r->be->copy_backward(r->be, &dy, rc_at(r, p->draw), &overwrite);
+    rc_run_back_sums(r, &p->back_sums, &x);
+}
+
 /* ---- bench: a residual sum of a classifier's first stage -------------------------------------------------------- */
 
 /* Its first layer, if it is a classifier. */
@@ -442,5 +484,6 @@ static const rc_operation operations[] = {
      bench_materialise},
     {"skip_backward", "skip_backward", 30, 200, sizeof(norm_case), draw_skip_backward, NULL, run_skip_backward,
      bench_skip_backward},
+    {"skip_and_copy_backward", "", 20, 200, sizeof(norm_case), draw_sum_backward, NULL, run_sum_backward, NULL},
 };
 const rc_operation_list rc_cases_norm = {operations, sizeof operations / sizeof *operations};

@@ -664,16 +664,17 @@ void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
     b->steps = begin;
     for (int i = 0; i < count;) {
         int end = group_end(copy, i, count);
-        /* Waiting at the start of the group keeps its own weight gradient beside its other steps. */
+        /* Waiting at the start of the group keeps its own weight gradient beside its other steps. BN backward writes
+         * what no other layer reads, and a backend may join it to the step before. */
         bool wait = false;
-        for (int s = i; s < end && !wait; s++) {
+        for (int s = i; s < end && !wait; s++)
             for (int p = 0; p < pendings && !wait; p++)
                 wait = disturbs(b, &copy[s], pending[p]);
-        }
+        if (wait && copy[i].op == RC_OP_BN_BACKWARD)
+            pass->step[b->steps++] = copy[i++];
         if (wait) {
             emit(b, RC_OP_JOIN, RC_NO_LAYER);
-            pendings = 0;
-            forked = false;
+            pendings = forked = false;
         }
         for (; i < end; i++) {
             bool fused = copy[i].op == RC_OP_FUSED_WEIGHT, sum = copy[i].op == RC_OP_SUM_WORKERS;

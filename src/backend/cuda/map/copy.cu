@@ -49,16 +49,6 @@ static void copy_backward(rc_backend *be, const rc_grad *dy, void *dx, const rc_
                          view_grad<Act>(dy), view_back_epilogue<Act>(dx, epilogue, cut));
 }
 
-/* Where nothing but dL/draw is to be written, in bf16. */
-static void copy_draw(rc_backend *be, const rc_grad *dy, void *dx, const rc_back_epilogue *epilogue)
-{
-    gradient_source source;
-    if (epilogue->add || epilogue->partial || !view_source(dy, &source))
-        copy_backward<__nv_bfloat16>(be, dy, dx, epilogue);
-    else
-        rc_cuda_write_draw(rc_cuda_of(be), "copy_backward", source, dy->y, (bf16 *)dx);
-}
-
 template <typename Act> __global__ static void materialise_kernel(tensor_view<Act> x, Act *value, map_cut cut)
 {
     begin_after_kernel_before();
@@ -109,38 +99,89 @@ template <typename Act> __global__ static void skip_backward_kernel(grad_view<Ac
     finish_sums(e.partial, e.cut, sums);
 }
 
+template <typename Act> struct identity_arguments {
+    grad_view<Act> dy;
+    backward_epilogue<Act> e;
+    Act *draw;
+};
+
 /* skip_backward where the skip takes everything as it is and no value is to be computed: pixels need no coordinates,
- * and everything is loaded at once. */
-template <typename Act>
-__global__ static void __launch_bounds__(MAP_THREADS, sizeof(Act) == 2 ? 4 : 2)
-    identity_backward_kernel(grad_view<Act> dy, backward_epilogue<Act> e)
+ * and everything is loaded at once. SUMS: it may be asked for sums. DRAW: and copy_backward of the same gradient, to
+ * `draw`, which may be its memory. */
+template <bool SUMS, bool DRAW, typename Act>
+__global__ static void __launch_bounds__(MAP_THREADS, sizeof(Act) != 2 || (SUMS && DRAW) ? 2
+                                                      : DRAW                             ? 3
+                                                                                         : 4)
+    identity_backward_kernel(const __grid_constant__ identity_arguments<Act> arguments)
 {
+    const grad_view<Act> &dy = arguments.dy;
+    const backward_epilogue<Act> &e = arguments.e;
     begin_after_kernel_before();
     typedef typename sum_of<Act>::type Sum;
     map_walk walk = walk_map(e.cut);
     channel_sums<Sum> sums = {};
     const Act *y_value = dy.y.act == RC_ACT_NONE ? NULL : dy.y.stored; /* whose sign tells the slope; NULL: 1 */
-    const Act *x_value = e.x.act == RC_ACT_NONE || !e.partial ? NULL : e.x.stored;
+    const Act *x_value = !SUMS || e.x.act == RC_ACT_NONE || !e.partial ? NULL : e.x.stored;
     float y_below = act_slope(dy.y.act, -1), x_below = act_slope(e.x.act, -1);
-    bool centred = e.mean && walk.channel < e.cut.cp;
+    bool centred = SUMS && e.mean && walk.channel < e.cut.cp;
     float8 mean = centred ? load8(e.mean + walk.group * e.x.cp + walk.channel) : zero8();
+    coefficients8 by = {};
+    if (DRAW && walk.channel < e.cut.cp)
+        by = load_coefficients8(dy, walk.group, walk.channel);
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
         size_t at = offset8(e.x, pixel, walk.channel);
         float8 result = load8(dy.g + at), y = y_value ? load8(y_value + at) : zero8();
         float8 before = e.addend ? load8(e.addend + at) : zero8();
-        float8 x = x_value ? load8(x_value + at) : zero8(), raw = e.partial ? load8(e.x.raw + at) : zero8();
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            result.v[i] = (y.v[i] > 0 ? result.v[i] : y_below * result.v[i]) + before.v[i];
-        result = store_rounded8(e.dx + at, result);
+        float8 x = x_value ? load8(x_value + at) : zero8(), raw = SUMS && e.partial ? load8(e.x.raw + at) : zero8();
+        float8 y_raw = DRAW ? load8(dy.y.raw + at) : zero8();
 #pragma unroll
         for (int i = 0; i < 8; i++) {
+            float dz = y.v[i] > 0 ? result.v[i] : y_below * result.v[i];
+            result.v[i] = dz + before.v[i];
+            y_raw.v[i] = by.a.v[i] * dz + (by.b.v[i] * y_raw.v[i] + by.c.v[i]);
+        }
+        result = store_rounded8(e.dx + at, result);
+        if (DRAW)
+            store8(arguments.draw + at, y_raw);
+#pragma unroll
+        for (int i = 0; i < 8 && SUMS; i++) {
             Sum dz = x.v[i] > 0 ? result.v[i] : x_below * result.v[i];
             sums.first[i] += dz;
             sums.second[i] += dz * ((Sum)raw.v[i] - (Sum)mean.v[i]);
         }
     }
-    finish_sums(e.partial, e.cut, sums);
+    if (SUMS)
+        finish_sums(e.partial, e.cut, sums);
+}
+
+/* What has been held back, until it is known whether dL/draw is to be written as well. */
+template <typename Act> static void launch_identity(rc_cuda *cuda)
+{
+    static_assert(sizeof(identity_arguments<Act>) <= sizeof cuda->held.arguments, "no room for the arguments");
+    const identity_arguments<Act> *a = (const identity_arguments<Act> *)cuda->held.arguments;
+    rc_cuda_launch_early(cuda, "skip_backward",
+                         !a->draw       ? identity_backward_kernel<true, false, Act>
+                         : a->e.partial ? identity_backward_kernel<true, true, Act>
+                                        : identity_backward_kernel<false, true, Act>,
+                         map_grid(a->e.cut), MAP_THREADS, 0, *a);
+}
+
+/* Is the gradient of the skip of y held back, and can its kernel write dL/draw of y to dx, too? Not if dx is where
+ * something lies that other threads still read. */
+static bool join_identity(rc_cuda *cuda, const rc_grad *dy, void *dx)
+{
+    identity_arguments<bf16> *a = (identity_arguments<bf16> *)cuda->held.arguments;
+    if (cuda->deferred != launch_identity<bf16> || a->dy.g != dy->g || !dy->a)
+        return false;
+    size_t bytes = rc_cuda_plain_bytes(dy->y->n, dy->y->h, dy->y->w, dy->y->c);
+    const void *read[] = {
+        a->e.dx, a->e.addend, a->e.x.raw, a->e.x.stored, a->dy.y.raw, a->dy.y.stored, dx == dy->g ? NULL : dy->g};
+    for (const void *map : read)
+        if (map && (const char *)dx < (const char *)map + bytes && (const char *)map < (const char *)dx + bytes)
+            return false;
+    a->draw = (bf16 *)dx;
+    rc_cuda_enqueue_deferred(cuda);
+    return true;
 }
 
 static bool has_stored_slope(const rc_tensor *t)
@@ -155,9 +196,27 @@ static void skip_backward(rc_backend *be, const rc_grad *dy, void *dskip, const 
     const rc_skip *skip = &dy->y->skip;
     bool identity = skip->stride == 1 && skip->channel_offset == 0 && skip->c == dy->y->c;
     bool plain = has_stored_slope(dy->y) && (!epilogue->partial || has_stored_slope(epilogue->x));
-    rc_cuda_launch_early(rc_cuda_of(be), "skip_backward",
-                         identity && plain ? identity_backward_kernel<Act> : skip_backward_kernel<Act>, map_grid(cut),
-                         MAP_THREADS, 0, view_grad<Act>(dy), view_back_epilogue<Act>(dskip, epilogue, cut));
+    rc_cuda *cuda = rc_cuda_of(be);
+    identity_arguments<Act> a = {view_grad<Act>(dy), view_back_epilogue<Act>(dskip, epilogue, cut), NULL};
+    if (!identity || !plain) {
+        rc_cuda_launch_early(cuda, "skip_backward", skip_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0, a.dy,
+                             a.e);
+        return;
+    }
+    rc_cuda_enqueue_deferred(cuda);
+    *(identity_arguments<Act> *)cuda->held.arguments = a;
+    cuda->held.partial = NULL;
+    cuda->deferred = launch_identity<Act>;
+}
+
+/* Where nothing but dL/draw is to be written, in bf16. */
+static void copy_draw(rc_backend *be, const rc_grad *dy, void *dx, const rc_back_epilogue *epilogue)
+{
+    gradient_source source;
+    if (epilogue->add || epilogue->partial || !view_source(dy, &source))
+        copy_backward<__nv_bfloat16>(be, dy, dx, epilogue);
+    else if (!join_identity(rc_cuda_of(be), dy, dx))
+        rc_cuda_write_draw(rc_cuda_of(be), "copy_backward", source, dy->y, (bf16 *)dx);
 }
 
 template <typename Act> static void fill(rc_backend *table)

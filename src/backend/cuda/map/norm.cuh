@@ -39,19 +39,32 @@ struct group_sums {
     double first, second; /* of one channel, over the rows of one group */
 };
 
-/* Thread t < 8 returns the sums of channel first_channel + t; the others take part. partial NULL: zeros. */
+/* Thread t < 8 returns the sums of channel first_channel + t; the others take part. partial NULL: zeros. Somebody waits
+ * for these few loads, so that as many are on their way at once as there are registers for. */
 template <typename Sum>
 __device__ inline group_sums sum_group(const void *partial, int groups, int group, int cp, int first_channel)
 {
+    constexpr int LANES = NORM_THREADS / 8, AT_ONCE = 16;
     __shared__ double space[NORM_THREADS][2];
     int in_vector = (int)threadIdx.x % 8, lane = (int)threadIdx.x / 8;
     group_sums sums = {0, 0};
     if (partial) {
         int rows = ((const partial_header *)partial)->rows;
-        for (int row = lane; row < rows; row += NORM_THREADS / 8) {
-            const Sum *at = partial_row<Sum>(partial, row, groups, group, cp) + first_channel + in_vector;
-            sums.first += (double)at[0];
-            sums.second += (double)at[cp];
+        for (int begin = lane; begin < rows; begin += AT_ONCE * LANES) {
+            Sum first[AT_ONCE], second[AT_ONCE];
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++) {
+                int row = begin + i * LANES;
+                const Sum *at = partial_row<Sum>(partial, row < rows ? row : lane, groups, group, cp) + first_channel +
+                                in_vector;
+                first[i] = row < rows ? at[0] : 0;
+                second[i] = row < rows ? at[cp] : 0;
+            }
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++) {
+                sums.first += (double)first[i];
+                sums.second += (double)second[i];
+            }
         }
     }
     __syncthreads();
