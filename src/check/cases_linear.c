@@ -31,7 +31,8 @@ static void draw_geometry(rc_case *c, linear_case *p)
     l->w = rc_case_chance(c, 70) ? l->h : RC_CHOOSE(c, 1, 3, 5);
     p->n = 1 + (int)rc_case_below(c, c->quick ? 9 : 40);
     if (is_first_layer(c)) {
-        *l = (rc_linear){.c_in = 200, .c = 24, .h = 4, .w = 4};
+        *l = c->number == 0 ? (rc_linear){.c_in = 200, .c = 24, .h = 4, .w = 4}
+                            : (rc_linear){.c_in = 200, .c = 3, .h = 7, .w = 7}; /* no whole vectors in a row */
         p->n = c->number == 0 ? 70 : 72;
     }
     rc_case_say(c, "(%d,%d)->(%d,%d,%d)", p->n, l->c_in, l->h, l->w, l->c);

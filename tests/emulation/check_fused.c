@@ -294,6 +294,9 @@ static void test_what_is_taken(void **state)
     nn_must(rc_backend_open("cuda:bf16", 1, NULL, &be));
     nn_must(rc_backend_open("cuda:fp32", 1, NULL, &wide));
     offer(RC_MAX_FUSED + 1), takes(be, RC_MAX_FUSED);
+    offer(4); /* of which the last is not there any more */
+    assert_int_equal(be->fuse(be, offered, FIRST + 3, FIRST, 4, true), 3);
+    offer(3);
     takes(be, 3), takes(wide, 0);
     offered[FIRST].plain = false, takes(be, 0);
     offered[FIRST + 1].plain = false, takes(be, 1);

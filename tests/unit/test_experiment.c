@@ -21,6 +21,7 @@
 #include "base/stop.h"
 #include "experiment/cell.h"
 #include "experiment/run_data.h"
+#include "forecast/forecast.h"
 #include "model/safetensors.h"
 #include "support/small_run.h"
 #include "support/succeeds.h"
@@ -167,6 +168,65 @@ static void too_little_memory_is_told_before_anything_is_made(void **state)
     assert_memory_equal(rc_message(), "the run would take ", 19);
     assert_null(strstr(rc_message(), "generator"));
     assert_false(is_there("out"));
+}
+
+static void stop_at_once(small_run *r, const recollect_progress *p)
+{
+    (void)p;
+    r->stop = true;
+}
+
+/* The smallest budget with which the run is not refused before it makes its folder. */
+static size_t least_budget(const char *task_sizes)
+{
+    size_t refused = 0, enough = rc_bytes_allocated() + 4000000;
+    while (enough - refused > 1) {
+        size_t between = refused + (enough - refused) / 2;
+        char out[64];
+        snprintf(out, sizeof out, "%s-%zu", task_sizes, between);
+        small_run_start_one(&run, out, "finetune");
+        small_run_set(&run, "task_sizes", task_sizes);
+        run.settings.stop_after = 1;
+        run.seen = stop_at_once;
+        rc_memory_set_budget(between);
+        assert_int_not_equal(rc_experiment_run(&run.settings), RC_OK);
+        rc_memory_set_budget(SIZE_MAX);
+        if (is_there(out))
+            enough = between;
+        else
+            refused = between;
+    }
+    return enough;
+}
+
+/* What the first task takes: its own classes and images, which the backend is lent. */
+static void the_images_of_the_first_task_are_counted(void **state)
+{
+    (void)state;
+    static const int classes[] = {3, 1};
+    static const char *const task_sizes[] = {"3,1", "1,3"};
+    size_t bytes[2], least[2];
+    rc_backend *backend;
+    rc_dataset data;
+    const rc_watch watch = {0};
+    small_run_start_one(&run, "out", "finetune");
+    SUCCEEDS(rc_run_data_open(&run.settings.config, 1, false, &watch, &data));
+    SUCCEEDS(rc_backend_open("cpu", 1, NULL, &backend));
+    const rc_augment shape = rc_image_of(&data);
+    for (int i = 0; i < 2; i++) {
+        const rc_task_claim claim = {.settings = &run.settings.config.settings,
+                                     .method = rc_first_task_method(),
+                                     .image = &shape,
+                                     .n_new = classes[i],
+                                     .lent = true,
+                                     .count = data.train.count / 4 * classes[i]};
+        SUCCEEDS(rc_forecast_bytes(backend, &claim, &bytes[i]));
+    }
+    rc_backend_close(backend);
+    rc_dataset_close(&data);
+    for (int i = 0; i < 2; i++)
+        least[i] = least_budget(task_sizes[i]);
+    assert_int_equal(least[0] - least[1], bytes[0] - bytes[1]);
 }
 
 /* ---- what is made ----------------------------------------------------------------------------------------------- */
@@ -606,6 +666,7 @@ int main(void)
         IN_FOLDER(folders_are_looked_at_first),
         IN_FOLDER(without_data_or_backend_a_run_is_as_it_was),
         IN_FOLDER(too_little_memory_is_told_before_anything_is_made),
+        IN_FOLDER(the_images_of_the_first_task_are_counted),
         IN_FOLDER(each_order_has_each_seed),
         IN_FOLDER(names_are_in_the_order_of_the_classes),
         IN_FOLDER(what_models_and_results_say_of_their_run),
