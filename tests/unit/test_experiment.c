@@ -23,6 +23,7 @@
 #include "experiment/run_data.h"
 #include "forecast/forecast.h"
 #include "model/safetensors.h"
+#include "support/failing_heap.h"
 #include "support/small_run.h"
 #include "support/succeeds.h"
 
@@ -356,6 +357,10 @@ static void a_checkpoint_that_cannot_be_removed_is_told(void **state)
         rc_experiment_run(&run.settings), RC_IO,
         "cannot remove 'out/finetune/checkpoint.safetensors': Is a directory. What was saved before is intact: once "
         "there is room to write in out, the setting 'resume' goes on");
+    static page events; /* the log has said before that it is done */
+    small_run_events("out/finetune", &events);
+    assert_holds(events.text, "end done ''\n");
+    assert_null(strstr(events.text, "end failed"));
 }
 
 /* Who stops a run stops nothing after it. */
@@ -512,6 +517,68 @@ static void one_summary_covers_what_others_have_run(void **state)
     assert_int_equal(rc_bytes_allocated(), before);
 }
 
+static void let_another_end(void *user, const char *text)
+{
+    (void)user;
+    page_add_line(&run.results, text);
+    if (strstr(text, " 2/2 ") != NULL)
+        (void)rename("other/order-5", "out/order-5");
+}
+
+/* What ends while the summary is printed is in the files, and nothing is printed twice. */
+static void what_ends_meanwhile_is_written_too(void **state)
+{
+    (void)state;
+    start_orders("other", 5, 5);
+    share();
+    small_run_do(&run);
+    start_orders("out", 2, 2);
+    share();
+    small_run_do(&run);
+    start_orders("out", 1, 1);
+    share();
+    run.settings.line = let_another_end;
+    small_run_do(&run);
+    assert_holds(run.results.text, "    2/2 ");
+    assert_null(strstr(run.results.text, "    3/3 "));
+    assert_summary("out", "order-1/finetune done\norder-2/finetune done\norder-5/finetune done\n");
+}
+
+/* A run that is done, beside what others have done: whichever request for memory fails, it says so or does without, and
+ * nothing is lost or left. */
+static void a_finished_run_without_memory_is_as_it_was(void **state)
+{
+    (void)state;
+    enum { MOST = 5000 };
+    static const char all[] = "order-1/finetune done\norder-2/finetune done\n";
+    rc_dataset data;
+    const rc_watch watch = {0};
+    int refused = 0, number = 0;
+    bool failed = true;
+    for (int order = 2; order > 0; order--) {
+        start_orders("out", order, order);
+        share();
+        small_run_do(&run);
+    }
+    SUCCEEDS(rc_run_data_open(&run.settings.config, 1, false, &watch, &data));
+    size_t before = rc_bytes_allocated();
+    while (failed && ++number < MOST) {
+        start_orders("out", 1, 1);
+        share();
+        run.settings.data = &data;
+        allocation_to_fail = number;
+        rc_status status = rc_experiment_run(&run.settings);
+        failed = allocation_failed();
+        refused += status == RC_OUT_OF_MEMORY;
+        assert_true(status == RC_OK || (failed && status == RC_OUT_OF_MEMORY));
+        assert_int_equal(rc_bytes_allocated(), before);
+        assert_summary("out", all);
+    }
+    assert_in_range(number, 50, MOST - 1);
+    assert_true(refused > number / 2);
+    rc_dataset_close(&data);
+}
+
 /* ---- leases ----------------------------------------------------------------------------------------------------- */
 
 static rc_lease *held;
@@ -572,6 +639,30 @@ static void the_cell_of_a_dead_process_is_taken_over(void **state)
     assert_true(rc_now() - began >= 0.4);
     assert_holds(run.results.text, "Fine-tuning, task 2 of 2: ");
     assert_false(is_there("out/finetune.lease"));
+}
+
+static void steal(small_run *r, const recollect_progress *p)
+{
+    (void)p;
+    if (strstr(r->progress.text, "Fine-tuning, task 2 of 2: training") == NULL || is_there("stolen"))
+        return;
+    data_write_text("stolen", "");
+    data_write_text("out/finetune.lease", "elsewhere 1 2 3\n");
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL); /* the thread that counts sees it */
+}
+
+/* A process that stood still for too long leaves the cell to the other one, and goes on when that one is dead, too. */
+static void a_lease_that_is_lost_is_waited_for(void **state)
+{
+    (void)state;
+    small_run_start_one(&run, "out", "finetune");
+    share();
+    run.settings.lease_seconds = 0.5;
+    run.seen = steal;
+    small_run_do(&run);
+    assert_holds(run.log.text, "Fine-tuning is another process's now\n");
+    assert_holds(run.results.text, "Fine-tuning, task 2 of 2: ");
+    assert_summary("out", "finetune done\n");
 }
 
 /* ---- side by side ----------------------------------------------------------------------------------------------- */
@@ -656,6 +747,7 @@ static void cells_side_by_side_tell_their_steps(void **state)
         small_run_do(&run);
     }
     assert_holds(run.progress.text, "order 0, CwD 2/2 inversion 1/3 | order 1, CwD 2/2 inversion 1/3:  0 0/0 0/0\n");
+    assert_holds(run.progress.text, " inversion 2/3");
 }
 
 int main(void)
@@ -675,8 +767,11 @@ int main(void)
         IN_FOLDER(a_stop_ends_with_the_run),
         IN_FOLDER(each_part_runs_its_orders),
         IN_FOLDER(one_summary_covers_what_others_have_run),
+        IN_FOLDER(what_ends_meanwhile_is_written_too),
+        IN_FOLDER(a_finished_run_without_memory_is_as_it_was),
         IN_FOLDER(a_cell_that_another_has_is_waited_for),
         IN_FOLDER(the_cell_of_a_dead_process_is_taken_over),
+        IN_FOLDER(a_lease_that_is_lost_is_waited_for),
         IN_FOLDER(cells_side_by_side_share_a_line),
         IN_FOLDER(cells_side_by_side_tell_their_steps),
     };

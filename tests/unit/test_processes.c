@@ -187,6 +187,17 @@ static void a_batch_that_cannot_be_shared_is_refused(void **state)
     REFUSED(run_both(), RC_INVALID_ARGUMENT, message);
 }
 
+/* The leader looks at its folder before it reads any data. */
+static void the_folder_is_looked_at_before_the_data(void **state)
+{
+    (void)state;
+    data_write_text("file", "");
+    start_both("file");
+    small_run_set(&leads, "data", "nowhere");
+    assert_int_equal(run_both(), RC_INVALID_ARGUMENT);
+    data_assert_message("'file'");
+}
+
 static void processes_with_other_data_do_not_fit_together(void **state)
 {
     (void)state;
@@ -226,6 +237,7 @@ int main(void)
         IN_FOLDER(two_processes_run_what_one_runs),
         IN_FOLDER(two_processes_go_on_from_a_checkpoint),
         IN_FOLDER(a_batch_that_cannot_be_shared_is_refused),
+        IN_FOLDER(the_folder_is_looked_at_before_the_data),
         IN_FOLDER(processes_with_other_data_do_not_fit_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
