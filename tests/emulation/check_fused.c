@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "nn/nets.h"
+#include "nn/nets_parts.h"
 #include "support/nn_fixture.h"
 #include "support/nn_nets.h"
 
@@ -357,6 +357,100 @@ static void test_what_is_taken(void **state)
     rc_backend_close(wide);
 }
 
+/* ---- wide layers ------------------------------------------------------------------------------------------------- */
+
+static int pairs; /* of convolutions whose data gradients were one call */
+
+static void count_pairs(rc_backend *be, const rc_conv *conv, const rc_grad *dy, const void *weight, void *dx,
+                        const rc_back_epilogue *epilogue)
+{
+    pairs += epilogue->beside != NULL;
+    right.conv_backward_data(be, conv, dy, weight, dx, epilogue);
+}
+
+static int add_wide(rc_net_builder *b, int in, int c_out, int k, int stride, int skip, rc_act act, const char *name)
+{
+    rc_layer layer = rc_part_conv(in, c_out, k, stride, RC_INIT_DEFAULT);
+    rc_part_normalise(&layer, 1e-3f, true);
+    rc_part_name(layer.name, "%s", name);
+    rc_part_name(layer.bn_name, "%s_bn", name);
+    layer.act = act;
+    layer.skip = skip;
+    layer.shortcut = skip >= 0 ? RC_SHORTCUT_IDENTITY : RC_SHORTCUT_NONE;
+    return rc_net_add(b, &layer);
+}
+
+/* A block that widens, and one that does not. */
+static void make_wide_net(void)
+{
+    rc_net_builder b = rc_net_start(&net, "wide", 3, 12, 12);
+    int x = add_wide(&b, RC_NET_INPUT, 64, 3, 1, RC_NO_LAYER, RC_ACT_RELU, "stem");
+    int skip = add_wide(&b, x, 128, 1, 2, RC_NO_LAYER, RC_ACT_NONE, "shortcut");
+    int y = add_wide(&b, x, 128, 3, 2, RC_NO_LAYER, RC_ACT_RELU, "a");
+    x = add_wide(&b, y, 128, 3, 1, skip, RC_ACT_RELU, "b");
+    y = add_wide(&b, x, 128, 3, 1, RC_NO_LAYER, RC_ACT_RELU, "c");
+    x = add_wide(&b, y, 128, 3, 1, x, RC_ACT_NONE, "d");
+    rc_layer pool = rc_part_pool(x);
+    rc_net_add(&b, &pool);
+    nn_must(rc_net_finish(&b));
+}
+
+/* How far two vectors are apart, by the norm of the second. */
+static double distance(const double *x, const double *y, size_t count)
+{
+    double apart = 0, norm = 0;
+    for (size_t i = 0; i < count; i++) {
+        apart += (x[i] - y[i]) * (x[i] - y[i]);
+        norm += y[i] * y[i];
+    }
+    return sqrt(apart / norm);
+}
+
+/* Data gradients of two layers in one call, gradients that are finished once, and values that are kept: the same as
+ * each operation for itself, but for rounding. */
+static void test_wide_layers_together(void **state)
+{
+    (void)state;
+    static const rc_pass_mode modes[] = {RC_PASS_TRAIN, RC_PASS_FROZEN};
+    make_wide_net();
+    for (int i = 0; i < 2; i++) {
+        const rc_pass_settings settings = {.mode = modes[i], .n = 3, .input_gradient = true};
+        nn_fixture one, other;
+        rc_backend *be;
+        nn_must(rc_backend_open("cuda", 1, NULL, &be));
+        be->takes_beside = NULL;
+        be->reads_finished_gradient = NULL;
+        nn_open_on(&other, be, &net, &settings, SEED);
+        nn_must(rc_backend_open("cuda", 1, NULL, &be));
+        right = *be;
+        be->conv_backward_data = count_pairs;
+        nn_open_on(&one, be, &net, &settings, SEED);
+        pairs = 0;
+        nn_step(&one, LOSS);
+        nn_step(&other, LOSS);
+        assert_int_equal(pairs, 1);
+        double *x = nn_read_map(&one, &one.input, rc_pass_input_gradient(one.pass));
+        double *y = nn_read_map(&other, &other.input, rc_pass_input_gradient(other.pass));
+        assert_true(distance(x, y, nn_map_count(&one.input)) < 0.03);
+        free(x);
+        free(y);
+        rc_slice slice;
+        for (int s = 0; settings.mode == RC_PASS_TRAIN && rc_net_slice(&net, s, &slice); s++) {
+            if (slice.running)
+                continue;
+            x = nn_read(&one, rc_real_at(one.backend, one.gradient, slice.offset), slice.count);
+            y = nn_read(&other, rc_real_at(other.backend, other.gradient, slice.offset), slice.count);
+            double apart = distance(x, y, slice.count);
+            if (!(apart < 0.03))
+                fail_msg("%s: %g", slice.name, apart);
+            free(x);
+            free(y);
+        }
+        nn_close(&one);
+        nn_close(&other);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3)
@@ -365,8 +459,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: check_fused MODULE [IMAGES]\n");
         return 2;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nets_in_fp32),   cmocka_unit_test(test_linear_sums),
-                                       cmocka_unit_test(test_rectified_sums), cmocka_unit_test(test_large_maps),
-                                       cmocka_unit_test(test_training),       cmocka_unit_test(test_what_is_taken)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nets_in_fp32),
+                                       cmocka_unit_test(test_linear_sums),
+                                       cmocka_unit_test(test_rectified_sums),
+                                       cmocka_unit_test(test_large_maps),
+                                       cmocka_unit_test(test_training),
+                                       cmocka_unit_test(test_what_is_taken),
+                                       cmocka_unit_test(test_wide_layers_together)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

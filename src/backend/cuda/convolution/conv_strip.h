@@ -89,7 +89,7 @@ bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, 
 bool rc_cuda_plan_beside(const rc_cuda *cuda, const rc_conv *conv, const rc_conv *beside, const rc_tensor *batch,
                          strip_plan *plan, conv_form *form);
 
-/* Has been planned, for n images or fewer, and workspace reserved. */
+/* Is it planned for n images? For fewer it may not be. */
 bool rc_cuda_takes_beside(const rc_cuda *cuda, const rc_conv *conv, const rc_conv *beside, int n);
 
 #endif

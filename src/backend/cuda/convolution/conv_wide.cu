@@ -174,6 +174,7 @@ size_t rc_cuda_wide_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
         if (!rc_cuda_plan_wide(cuda, conv, forward, &batch, &plan))
             continue;
         size_t bytes = rc_cuda_plain_bytes(n, plan.wide.source_h, plan.wide.source_w, plan.wide.source_c);
+        bytes *= cuda->wgmma && !forward && conv->stride == 2 ? 2 : 1;
         most = bytes > most ? bytes : most;
     }
     return most;

@@ -64,7 +64,7 @@ bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, c
 /* n images; how many groups there are does not change whether a plan is made. */
 rc_tensor rc_cuda_batch_of(int n);
 
-/* Bytes for the source of either direction as a plain map. */
+/* Bytes for the source of either direction as a plain map, and for another beside it (rc_cuda_plan_beside). */
 size_t rc_cuda_wide_workspace(const rc_cuda *cuda, const rc_conv *conv, int n);
 
 /* Do both gradients read dL/draw from a plain map? */
