@@ -417,11 +417,12 @@ static const large_shape widening[] = {
     {128, 256, 3, 2, 1, 1, 28, 40, 40, false, 0},
 };
 
-/* First layers, which read images: three channels come with a bias, and one group with normalisation and ReLU. */
+/* First layers, and one that makes images: biased but for one channel, with ReLU if it makes them or has one group. */
 static const large_shape first_layers[] = {
     {3, 64, 3, 1, 1, 1, 72, 3, 1, false, 0},
     {1, 128, 3, 1, 1, 1, 33, 3, 2, false, 0},
     {3, 64, 3, 1, 1, 1, 64, 3, 3, false, 0},
+    {64, 3, 3, 1, 1, 1, 61, 3, 2, true, 0},
 };
 enum {
     LARGE = sizeof large / sizeof *large,
@@ -492,8 +493,7 @@ static void add_large_forward(rc_case *c, conv_case *p, const rc_groups *groups,
     p->y = rc_case_lazy(c, "y", p->n, v->oh, v->ow, v->c_out, *groups,
                         RC_LAZY_OUTPUT | (p->apply ? RC_LAZY_BN | RC_LAZY_RELU : 0), false);
     rc_case_sum(c, p->y.raw, (double)v->c_in * v->k * v->k);
-    if (!p->apply)
-        p->sums = rc_case_sums(c, &p->y);
+    p->sums = p->apply ? rc_case_no_sums() : rc_case_sums(c, &p->y);
 }
 
 static void draw_large_forward(rc_case *c)
@@ -509,8 +509,8 @@ static void draw_first(rc_case *c)
     rc_groups groups;
     const large_shape *shape = &first_layers[c->number % FIRST];
     set_large(c, p, &groups, shape, c->number >= FIRST);
-    p->apply = groups.count == 1;
-    if (shape->c_in == 3)
+    p->apply = groups.count == 1 || shape->c_out == 3;
+    if (shape->c_in > 1)
         p->bias = rc_case_parameter(c, "bias", RC_IN, 1, shape->c_out, 0.5);
     add_large_forward(c, p, &groups, shape);
 }

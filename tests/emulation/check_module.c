@@ -679,9 +679,11 @@ static void test_wide_layers(void **state)
     for (size_t i = 0; i < sizeof draws / sizeof *draws; i++)
         for (int shape = 0; shape < SHAPES; shape++)
             check_case(draws[i].operation, draws[i].seed[shape], true, FIRST + shape);
-    check_case("conv_forward", 2, true, 20);       /* applies a skip and ReLU */
-    check_case("conv_forward", 1, true, 18);       /* applies a curved activation */
-    check_case("conv_backward_data", 1, true, 23); /* neither adds nor takes sums */
+    check_case("conv_forward", 2, true, 20);        /* applies a skip and ReLU */
+    check_case("conv_forward", 1, true, 18);        /* applies a curved activation */
+    check_case("conv_backward_data", 1, true, 23);  /* neither adds nor takes sums */
+    check_case("conv_backward_data", 4, true, 29);  /* 64 channels to three: adds, */
+    check_case("conv_backward_data", 11, true, 29); /* does not add */
 }
 
 /* Cases of many images come once more with few. */
@@ -725,7 +727,8 @@ static void test_large_layers_in_parts(void **state)
     check_case("conv_backward_data_large", 1, true, 11);   /* or of 1 tap and none, */
     check_case("conv_backward_data_beside", 1, true, 2);   /* or both at once */
     check_case("conv_backward_data_beside", 1, true, 3);
-    check_case("conv_forward_first", 1, true, 3);
+    check_case("conv_forward_first", 1, true, 4); /* a first layer */
+    check_case("conv_forward_first", 1, true, 7); /* one that makes images */
     assert_int_equal(unsetenv("RECOLLECT_EMULATED_MULTIPROCESSORS"), 0);
 }
 
