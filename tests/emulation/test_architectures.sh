@@ -50,4 +50,6 @@ for architecture in sm_80 sm_86 sm_90 sm_120; do
 done
 chains="$(count '(forward_chain)' sm_80) $(count '(forward_chain)' sm_86) $(count '(forward_chain)' sm_90)"
 [ "$chains" = "4 2 6" ] || fail "chains of inversion at 32 px: $chains, expected 4 2 6 (each is captured twice)"
+weights=$(count 'strip_weight_arguments' sm_90)
+[ "$weights" = 4 ] || fail "weight gradients of a generator with wgmma at 32 px: $weights, expected 4 (each is captured twice)"
 echo "test_architectures: passed"
