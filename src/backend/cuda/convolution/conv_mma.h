@@ -13,9 +13,8 @@ bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_te
 /* Bytes that the weight gradient needs for its sums; 0: not taken. */
 size_t rc_cuda_mma_workspace(const rc_cuda *cuda, const rc_conv *conv, int n);
 
-/* Weight gradients of several layers of one shape: the entry of the table, and the bytes that it needs for n images or
- * fewer; 0: it does not take them. */
+/* Weight gradients of several layers of one shape: the entry of the table. Those that it does not take at once it takes
+ * one by one. */
 void rc_cuda_fused_weight(rc_backend *be, const rc_fused_weight *layers, int count);
-size_t rc_cuda_fused_weight_workspace(const rc_cuda *cuda, const rc_conv *conv, int n, int layers);
 
 #endif

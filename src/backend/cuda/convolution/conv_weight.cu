@@ -6,29 +6,25 @@
  * channels (or 8, where a map has no more) of up to TAPS taps; warps that are left over split the positions.
  * Every block writes the sums of its tiles to the workspace, and a second kernel adds them in a fixed order, together
  * with the taps that share a position of the kernel (conv_taps.h). */
-#include <limits.h>
-
 #include "backend/cuda/convolution/conv_mma.h"
+#include "backend/cuda/convolution/conv_narrow_weight.h"
 #include "backend/cuda/convolution/conv_plan.h"
 #include "backend/cuda/convolution/conv_reduce.h"
+#include "backend/cuda/convolution/conv_splits.cuh"
 #include "backend/cuda/convolution/conv_stem_weight.h"
 #include "backend/cuda/convolution/conv_wide.h"
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
-struct weight_layer {
-    value_source x;
-    gradient_source dy;
-};
-
 struct weight_arguments {
     tile_cut cut;
-    float *sums;              /* (layers, blocks, taps, c_out, c_in), padded channels */
+    float *sums;              /* (blocks, taps, c_out, c_in), padded channels */
     int taps, parts;          /* all taps; each part has at most TAPS of them, of one phase */
     int dy_bytes, tile_bytes; /* of shared memory: positions, source pixels; the tables follow */
     int phase[16], first_tap[16], part_taps[16];
-    int offset[CONV_TAPS];            /* of each tap in the tile, in bytes */
-    weight_layer layer[RC_MAX_FUSED]; /* of one shape */
+    int offset[CONV_TAPS]; /* of each tap in the tile, in bytes */
+    value_source x;
+    gradient_source dy;
 };
 
 template <int CO, int CI> struct weight_shape {
@@ -40,14 +36,13 @@ template <int CO, int CI> struct weight_shape {
 
 /* Loads a tile: the first of a block with many vectors on their way, the others beside the sums in registers. */
 template <int CO, int CI, int MOST>
-__device__ inline void load_both(const tile_cut &cut, const weight_layer &layer, const float *dy_table,
-                                 const float *x_table, tile_place at, int phase, int first_o, int first_i, char *dy,
-                                 char *tile)
+__device__ inline void load_both(const weight_arguments &a, const float *dy_table, const float *x_table, tile_place at,
+                                 int phase, int first_o, int first_i, char *dy, char *tile)
 {
-    rectangle positions = positions_of(cut, at, phase);
-    load_window<CO, MOST>(layer.dy, dy_table, positions_window(cut, positions, at, phase), first_o, dy);
+    rectangle positions = positions_of(a.cut, at, phase);
+    load_window<CO, MOST>(a.dy, dy_table, positions_window(a.cut, positions, at, phase), first_o, dy);
     clear_rest<CO>(positions.count, dy);
-    load_window<CI, MOST>(layer.x, x_table, source_window(cut, at, false), first_i, tile);
+    load_window<CI, MOST>(a.x, x_table, source_window(a.cut, at, false), first_i, tile);
 }
 
 /* Adds the products of 16 positions. */
@@ -80,31 +75,8 @@ __device__ inline void add_positions(typename weight_shape<CO, CI>::sums *sum, u
     }
 }
 
-/* Adds the sums of the warps that split the positions, in halves; those with split 0 end up with them. */
-template <int SPLIT, int COUNT>
-__device__ inline void add_splits(float *sum, int split, int owner, int owners, float *space)
-{
-#pragma unroll
-    for (int half = SPLIT / 2; half > 0; half /= 2) {
-        float *mine = space + ((split % half) * owners + owner) * COUNT * 32 + threadIdx.x % 32;
-        __syncthreads();
-        if (split >= half && split < 2 * half) {
-#pragma unroll
-            for (int i = 0; i < COUNT; i++)
-                mine[i * 32] = sum[i];
-        }
-        __syncthreads();
-        if (split < half) {
-#pragma unroll
-            for (int i = 0; i < COUNT; i++)
-                sum[i] += mine[i * 32];
-        }
-    }
-}
-
-/* Grid: (blocks of all groups, tiles of c_out x tiles of c_in, parts). FUSED: layers, of one part, instead of parts,
- * and a block has one tile. */
-template <int CO, int CI, int TAPS, bool FUSED>
+/* Grid: (blocks of all groups, tiles of c_out x tiles of c_in, parts). */
+template <int CO, int CI, int TAPS>
 __global__ void __launch_bounds__(CONV_THREADS, 2) weight_kernel(const __grid_constant__ weight_arguments a)
 {
     using shape = weight_shape<CO, CI>;
@@ -112,26 +84,24 @@ __global__ void __launch_bounds__(CONV_THREADS, 2) weight_kernel(const __grid_co
     char *shared = dynamic_shared();
     char *tile = shared + a.dy_bytes;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int number = FUSED ? blockIdx.z : 0, part = FUSED ? 0 : blockIdx.z;
-    const weight_layer &layer = a.layer[number];
-    int owner = warp % OWNERS, split = warp / OWNERS;
+    int part = blockIdx.z, owner = warp % OWNERS, split = warp / OWNERS;
     int warp_o = owner / shape::WARPS_I * 16, warp_i = owner % shape::WARPS_I * 16;
-    int tiles_i = layer.x.x.cp / CI, first_o = blockIdx.y / tiles_i * CO, first_i = blockIdx.y % tiles_i * CI;
+    int tiles_i = a.x.x.cp / CI, first_o = blockIdx.y / tiles_i * CO, first_i = blockIdx.y % tiles_i * CI;
     /* Rows of the transposed operands: positions; of dL/draw the second matrix has the other eight channels. */
     int dy_position = (lane % 8) + (lane / 16) * 8, x_position = lane % 16;
     unsigned dy_base = shared_address(shared) + (CO == 8 ? 0 : warp_o * 2 + lane / 8 % 2 * 16);
     unsigned x_base = shared_address(tile) + (CI == 8 ? 0 : warp_i * 2 + lane / 16 * 16);
 
     tile_share share = share_of_block(a.cut, blockIdx.x);
-    float *dy_table = (float *)(tile + a.tile_bytes), *x_table = dy_table + gradient_source::ROWS * layer.dy.channels();
+    float *dy_table = (float *)(tile + a.tile_bytes), *x_table = dy_table + gradient_source::ROWS * a.dy.channels();
     clear_tile(tile, a.tile_bytes);
     wait_for_kernel_before(); /* and lets nobody begin early: blocks that wait to add the sums would keep others out */
-    make_table(layer.dy, share.group, 0, layer.dy.channels(), dy_table);
-    make_table(layer.x, share.group, 0, layer.x.channels(), x_table);
+    make_table(a.dy, share.group, 0, a.dy.channels(), dy_table);
+    make_table(a.x, share.group, 0, a.x.channels(), x_table);
     __syncthreads(); /* also: the tile is clear */
     int t = share.row;
     tile_place at = place_of_tile(a.cut, share.group, t);
-    load_both<CO, CI, 8>(a.cut, layer, dy_table, x_table, at, a.phase[part], first_o, first_i, shared, tile);
+    load_both<CO, CI, 8>(a, dy_table, x_table, at, a.phase[part], first_o, first_i, shared, tile);
     __syncthreads();
     float sum[TAPS][shape::TILES_I][4] = {};
     for (;;) {
@@ -143,26 +113,26 @@ __global__ void __launch_bounds__(CONV_THREADS, 2) weight_kernel(const __grid_co
                                         x_base + place_on(sources, e), a.offset + a.first_tap[part]);
         }
         t += a.cut.blocks[share.group];
-        if (FUSED || t >= share.tiles)
+        if (t >= share.tiles)
             break;
         at = place_of_tile(a.cut, share.group, t);
         __syncthreads();
         clear_tile(tile, a.tile_bytes);
         __syncthreads();
-        load_both<CO, CI, TAPS == 9 ? 2 : 4>(a.cut, layer, dy_table, x_table, at, a.phase[part], first_o, first_i,
+        load_both<CO, CI, TAPS == 9 ? 2 : 4>(a, dy_table, x_table, at, a.phase[part], first_o, first_i,
                                              shared, tile);
         __syncthreads();
     }
     add_splits<shape::SPLIT, COUNT>(&sum[0][0][0], split, owner, OWNERS, (float *)shared);
     if (split > 0)
         return;
-    int co = layer.dy.dy.y.cp, ci = layer.x.x.cp, block = number * gridDim.x + blockIdx.x;
+    int co = a.dy.dy.y.cp, ci = a.x.x.cp;
     int row = first_o + warp_o + lane / 4, column = first_i + warp_i + lane % 4 * 2;
 #pragma unroll
     for (int tap = 0; tap < TAPS; tap++) {
         if (tap >= a.part_taps[part])
             continue;
-        float *to = a.sums + ((size_t)(block * a.taps + a.first_tap[part] + tap) * co + row) * ci + column;
+        float *to = a.sums + ((size_t)(blockIdx.x * a.taps + a.first_tap[part] + tap) * co + row) * ci + column;
 #pragma unroll
         for (int j = 0; j < shape::TILES_I; j++) {
             *(float2 *)(to + j * 8) = make_float2(sum[tap][j][0], sum[tap][j][1]);
@@ -220,10 +190,7 @@ static bool list_parts(weight_plan *plan, const axis_taps *taps)
 
 enum { WEIGHT_BLOCKS = 256, WEIGHT_POSITIONS = 1024 };
 
-/* Several layers at once fill the device with blocks of one tile each: as large as can be, so that there are few
- * sums. */
-static bool plan_weight(const rc_cuda *cuda, const rc_conv *conv, const group_view &groups, int n, int layers,
-                        weight_plan *plan)
+static bool plan_weight(const rc_cuda *cuda, const rc_conv *conv, const group_view &groups, int n, weight_plan *plan)
 {
     axis_taps taps;
     *plan = {};
@@ -251,17 +218,15 @@ static bool plan_weight(const rc_cuda *cuda, const rc_conv *conv, const group_vi
     int pitch = pixel_pitch(plan->ci);
     int share = WEIGHT_BLOCKS / (plan->tiles * phases) > 1 ? WEIGHT_BLOCKS / (plan->tiles * phases) : 1;
     int positions = (n * cut->base_h * cut->base_w + share - 1) / share;
-    positions = layers > 1 ? (int)WEIGHT_POSITIONS : positions < 64 ? 64 : positions;
+    positions = positions < 64 ? 64 : positions;
     int most = WEIGHT_POSITIONS; /* as many as leave room for their source pixels */
     int space = rc_cuda_shared(cuda, CONV_SHARED_HALF) - table_bytes;
     while (most > 64 && !rc_cuda_cut_tiles(cut, &taps, positions, most, pitch, space - (most + 16) * dy_pitch))
         most /= 2;
     if (most <= 64 || !list_parts(plan, &taps))
         return false;
-    plan->blocks = rc_cuda_deal_tiles(cut, layers > 1 ? INT_MAX : share > groups.count ? share : groups.count);
+    plan->blocks = rc_cuda_deal_tiles(cut, share > groups.count ? share : groups.count);
     plan->most_blocks = share > RC_MAX_GROUPS ? share : RC_MAX_GROUPS;
-    if (layers > 1) /* each group may end with a tile that is not full */
-        plan->most_blocks = plan->blocks + (RC_MAX_GROUPS - 1) * cut->tiles_y * cut->tiles_x;
     reduce->blocks = plan->blocks;
     int tile_positions = (cut->images * cut->tile_h * cut->tile_w + 15) / 16 * 16;
     a->dy_bytes = tile_positions * dy_pitch;
@@ -285,7 +250,7 @@ size_t rc_cuda_mma_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
     if (!cuda->bf16)
         return 0;
     size_t wide = rc_cuda_wide_weight_workspace(cuda, conv, n), maps = rc_cuda_wide_workspace(cuda, conv, n), other = 0;
-    if (plan_weight(cuda, conv, groups, n, 1, &plan))
+    if (plan_weight(cuda, conv, groups, n, &plan))
         other = sum_bytes(&plan, plan.most_blocks);
     size_t stem = rc_cuda_stem_weight_workspace(cuda, conv);
     other = other > maps ? other : maps;
@@ -299,9 +264,9 @@ typedef void (*weight_function)(const weight_arguments);
 
 template <int CO, int CI> static weight_function with_taps(int taps)
 {
-    return taps == 9   ? weight_kernel<CO, CI, 9, false>
-           : taps == 4 ? weight_kernel<CO, CI, 4, false>
-                       : weight_kernel<CO, CI, 1, false>;
+    return taps == 9   ? weight_kernel<CO, CI, 9>
+           : taps == 4 ? weight_kernel<CO, CI, 4>
+                       : weight_kernel<CO, CI, 1>;
 }
 
 template <int CO> static weight_function with_channels(int ci, int taps)
@@ -309,25 +274,10 @@ template <int CO> static weight_function with_channels(int ci, int taps)
     return ci == 8 ? with_taps<CO, 8>(taps) : ci == 16 ? with_taps<CO, 16>(taps) : with_taps<CO, 32>(taps);
 }
 
-/* The layers and where their gradients go have been set. */
-static void launch_weights(rc_cuda *cuda, weight_plan *plan, weight_function kernel, int layers)
-{
-    weight_arguments *a = &plan->arguments;
-    a->sums = (float *)rc_cuda_workspace(cuda, layers * sum_bytes(plan, plan->blocks), "conv_backward_weight");
-    if (!a->sums)
-        return;
-    rc_cuda_allow_shared(cuda, kernel, "conv_backward_weight");
-    rc_cuda_launch_early(cuda, "conv_backward_weight", kernel,
-                         dim3((unsigned)plan->blocks, (unsigned)plan->tiles, (unsigned)(layers * a->parts)),
-                         CONV_THREADS, (size_t)plan->shared_bytes, *a);
-    plan->reduce.sums = a->sums;
-    plan->reduce.further = layers - 1;
-    rc_cuda_reduce_weight(cuda, &plan->reduce);
-}
-
 bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
                                  float *dweight, float *dbias)
 {
+    static const char operation[] = "conv_backward_weight";
     weight_plan plan;
     value_source value;
     gradient_source gradient;
@@ -339,48 +289,40 @@ bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_te
             rc_cuda_bias_gradient(cuda, dy, dbias);
         return true;
     }
-    if (!plan_weight(cuda, conv, view_groups(dy->y), dy->y->n, 1, &plan) || plan.shared_bytes > cuda->shared_bytes)
+    if (!plan_weight(cuda, conv, view_groups(dy->y), dy->y->n, &plan) || plan.shared_bytes > cuda->shared_bytes)
         return false;
-    plan.arguments.layer[0] = weight_layer{value, gradient};
-    plan.reduce.dweight[0] = dweight;
+    weight_arguments *a = &plan.arguments;
+    a->x = value;
+    a->dy = gradient;
+    a->sums = (float *)rc_cuda_workspace(cuda, sum_bytes(&plan, plan.blocks), operation);
+    if (!a->sums)
+        return true;
     weight_function kernel = plan.co == 8    ? with_channels<8>(plan.ci, plan.taps)
                              : plan.co == 16 ? with_channels<16>(plan.ci, plan.taps)
                                              : with_channels<32>(plan.ci, plan.taps);
-    launch_weights(cuda, &plan, kernel, 1);
+    rc_cuda_allow_shared(cuda, kernel, operation);
+    rc_cuda_launch_early(cuda, operation, kernel,
+                         dim3((unsigned)plan.blocks, (unsigned)plan.tiles, (unsigned)a->parts), CONV_THREADS,
+                         (size_t)plan.shared_bytes, *a);
+    plan.reduce.sums = a->sums;
+    plan.reduce.dweight[0] = dweight;
+    rc_cuda_reduce_weight(cuda, &plan.reduce);
     if (dbias)
         rc_cuda_bias_gradient(cuda, dy, dbias);
     return true;
 }
 
-/* For layers that are links of a chain. */
-static bool plan_fused(const rc_cuda *cuda, const rc_conv *conv, const group_view &groups, int n, int layers,
-                       weight_plan *plan)
-{
-    return layers > 1 && plan_weight(cuda, conv, groups, n, layers, plan) && plan->shared_bytes <= cuda->shared_bytes &&
-           plan->arguments.parts == 1 && plan->taps == 9 && plan->co == plan->ci && plan->co >= 16;
-}
-
-size_t rc_cuda_fused_weight_workspace(const rc_cuda *cuda, const rc_conv *conv, int n, int layers)
-{
-    weight_plan plan;
-    group_view groups = {1, {n, n, n, n}};
-    return plan_fused(cuda, conv, groups, n, layers, &plan) ? layers * sum_bytes(&plan, plan.most_blocks) : 0;
-}
+/* ---- several layers -------------------------------------------------------------------------------------------- */
 
 void rc_cuda_fused_weight(rc_backend *be, const rc_fused_weight *layers, int count)
 {
-    rc_cuda *cuda = rc_cuda_of(be);
-    const rc_tensor *y = layers[0].dy->y;
-    weight_plan plan;
-    bool taken = plan_fused(cuda, layers[0].conv, view_groups(y), y->n, count, &plan);
+    weight_layer from[RC_MAX_FUSED];
+    bool taken = true;
     for (int i = 0; taken && i < count; i++) {
-        weight_layer *layer = &plan.arguments.layer[i];
-        taken = view_source(layers[i].x, &layer->x) && view_source(layers[i].dy, &layer->dy);
-        plan.reduce.dweight[i] = (float *)layers[i].dweight;
+        taken = view_source(layers[i].x, &from[i].x) && view_source(layers[i].dy, &from[i].dy);
+        from[i].dweight = (float *)layers[i].dweight;
     }
-    if (taken)
-        launch_weights(cuda, &plan, plan.co == 16 ? weight_kernel<16, 16, 9, true> : weight_kernel<32, 32, 9, true>,
-                       count);
+    taken = taken && rc_cuda_narrow_backward_weight(rc_cuda_of(be), layers[0].conv, from, count);
     for (int i = 0; !taken && i < count; i++)
         be->conv_backward_weight(be, layers[i].conv, layers[i].x, layers[i].dy, layers[i].dweight, NULL);
 }

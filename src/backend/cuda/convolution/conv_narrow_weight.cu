@@ -1,0 +1,405 @@
+/* Weight gradient of narrow layers: nine taps at stride 1, 16, 32 or 64 channels on both sides, of one layer or of
+ * several of one shape. Their products are few, so the kernel is to read their maps at the speed of memory.
+ *
+ * There are as many blocks as the card holds at once. A block walks through its tiles of one layer: COLUMNS x ROWS
+ * positions of dL/draw, and their source pixels with a border of one. While it multiplies one tile, the next is on its
+ * way to shared memory (cp.async). A thread finishes what it has copied itself, in its place, so a tile takes one
+ * barrier.
+ *
+ * A warp has 16 x 16 channels of all taps, and walks down a band of rows. 16 positions of a row (of two images, where
+ * they have no more than 8) are the inner dimension of its products. Below a source pixel of a tap lies that of the
+ * tap below: what has been loaded of a source row serves three rows of dL/draw, whose operands stay in registers.
+ *
+ * Every block writes its sums to the workspace, and a second kernel adds them in a fixed order (conv_reduce.h). */
+#include "backend/cuda/convolution/conv_narrow_weight.h"
+
+#include "backend/cuda/convolution/conv_reduce.h"
+#include "backend/cuda/convolution/conv_splits.cuh"
+
+enum { NARROW_TAPS = 9, NARROW_STAGES = 2 };
+
+/* Channels, columns and rows of a tile. */
+template <int CO_, int CI_, int COLUMNS_, int ROWS_> struct narrow_shape {
+    static constexpr int CO = CO_, CI = CI_, COLUMNS = COLUMNS_, ROWS = ROWS_;
+    static constexpr int IMAGES = COLUMNS == 8 ? 2 : 1, STRIPS = COLUMNS == 8 ? 1 : COLUMNS / 16;
+    static constexpr int WARPS_I = CI / 16, OWNERS = CO / 16 * WARPS_I;
+    static constexpr int SPLIT = CONV_WARPS / OWNERS, BANDS = SPLIT / STRIPS; /* warps that share a tile's positions */
+    static constexpr int BAND = ROWS / BANDS;
+    static constexpr int DY_LINE = COLUMNS * pixel_pitch(CO), X_LINE = (COLUMNS + 2) * pixel_pitch(CI);
+    static constexpr int DY_BYTES = IMAGES * ROWS * DY_LINE, X_BYTES = IMAGES * (ROWS + 2) * X_LINE;
+    static constexpr int MORE_BYTES = IMAGES * ROWS * COLUMNS * CO * 2; /* of each map more that dL/draw is made of */
+    static constexpr int SPLIT_BYTES = SPLIT / 2 * OWNERS * NARROW_TAPS * 8 * 32 * (int)sizeof(float);
+
+    /* Bytes of shared memory: tiles, and a table of the coefficients of all channels. */
+    static int bytes(int channels, int more)
+    {
+        int tiles = NARROW_STAGES * (DY_BYTES + X_BYTES + more * MORE_BYTES);
+        int used = tiles + (gradient_source::ROWS + value_source::ROWS) * channels * (int)sizeof(float);
+        return used > SPLIT_BYTES ? used : SPLIT_BYTES;
+    }
+};
+
+struct narrow_cut {
+    int h, w, tiles_y, tiles_x;
+    unsigned by_tiles_y, by_tiles_x;
+    group_view groups;
+    int blocks[RC_MAX_GROUPS], group_tiles[RC_MAX_GROUPS];
+};
+
+struct narrow_source {
+    value_source x;
+    gradient_source dy;
+};
+
+struct narrow_arguments {
+    narrow_cut cut;
+    float *sums; /* (layers, blocks, taps, c_out, c_in) */
+    int more;    /* maps beside the gradient that dL/draw is made of, at most: raw, value */
+    narrow_source layer[RC_MAX_FUSED];
+};
+
+/* ---- tiles ----------------------------------------------------------------------------------------------------- */
+
+struct narrow_place {
+    int image, images; /* the first, and how many there are from it on */
+    int y, x;          /* first position */
+};
+
+template <typename Shape> __device__ inline narrow_place place_of_tile(const narrow_cut &cut, int group, int tile)
+{
+    int row = quotient(tile, cut.by_tiles_x), pack = quotient(row, cut.by_tiles_y);
+    int image = group_begin(cut.groups, group) + pack * Shape::IMAGES;
+    narrow_place place = {image, cut.groups.end[group] - image, (row - pack * cut.tiles_y) * Shape::ROWS,
+                          (tile - row * cut.tiles_x) * Shape::COLUMNS};
+    return place;
+}
+
+/* each(number, bytes into the tile, whether there is such a pixel, its number in the map) for every vector of eight
+ * channels that a thread has of a tile with so many pixels around it. */
+template <typename Shape, int C, int AROUND, int UNROLL, typename Each>
+__device__ inline void for_vectors(const narrow_cut &cut, const narrow_place &at, Each each)
+{
+    constexpr int VECTORS = C / 8, ROWS = Shape::ROWS + 2 * AROUND, COLUMNS = Shape::COLUMNS + 2 * AROUND;
+    constexpr int ALL = Shape::IMAGES * ROWS * COLUMNS * VECTORS, TIMES = (ALL + CONV_THREADS - 1) / CONV_THREADS;
+    int vector = threadIdx.x % VECTORS;
+#pragma unroll UNROLL
+    for (int i = 0; i < TIMES; i++) {
+        int pixel = i * (CONV_THREADS / VECTORS) + threadIdx.x / VECTORS;
+        if (ALL % CONV_THREADS != 0 && pixel >= ALL / VECTORS)
+            break;
+        int line = pixel / COLUMNS, image = Shape::IMAGES == 1 ? 0 : line / ROWS;
+        int y = at.y - AROUND + line - image * ROWS, x = at.x - AROUND + pixel - line * COLUMNS;
+        bool inside = (unsigned)y < (unsigned)cut.h && (unsigned)x < (unsigned)cut.w && image < at.images;
+        each(i, pixel * pixel_pitch(C) + vector * 16, inside, ((at.image + image) * cut.h + y) * cut.w + x);
+    }
+}
+
+/* The tile of one stage in shared memory: the gradient, which becomes dL/draw, what else that is made of, and source
+ * pixels. Of what else a thread has vectors of its own: it alone reads them. FINISHED: the gradient is dL/draw. */
+template <typename Shape, bool FINISHED> struct narrow_tile {
+    const narrow_arguments &a;
+    const narrow_source &layer;
+    char *dy, *more, *x;
+    int first_o; /* channel of dL/draw */
+
+    __device__ narrow_tile(const narrow_arguments &all, const narrow_source &of, char *shared, int stage, int channel)
+        : a(all), layer(of), first_o(channel)
+    {
+        dy = shared + stage * (Shape::DY_BYTES + Shape::X_BYTES + all.more * Shape::MORE_BYTES);
+        x = dy + Shape::DY_BYTES;
+        more = x + Shape::X_BYTES + threadIdx.x * 16;
+    }
+
+    /* Of what else dL/draw is made. */
+    __device__ char *raw_of(int number) const
+    {
+        return more + number * (CONV_THREADS * 16);
+    }
+
+    __device__ char *value_of(int number) const
+    {
+        return raw_of(number) + Shape::MORE_BYTES;
+    }
+
+    __device__ bool takes_value() const
+    {
+        return layer.dy.what == PENDING_ANY && layer.dy.dy.y.stored;
+    }
+
+    /* What does not exist is 0. */
+    __device__ void copy(const narrow_place &at) const
+    {
+        const tensor_view<bf16> &y = layer.dy.dy.y;
+        int channel_o = first_o + threadIdx.x % (Shape::CO / 8) * 8, channel_i = threadIdx.x % (Shape::CI / 8) * 8;
+        for_vectors<Shape, Shape::CO, 0, 4>(a.cut, at, [&](int number, int place, bool inside, int pixel) {
+            unsigned from = inside ? (unsigned)(pixel * y.cp + channel_o) : 0;
+            int bytes = inside ? 16 : 0;
+            copy16_async_part(shared_address(dy + place), layer.dy.dy.g + from, bytes);
+            if (!FINISHED && layer.dy.what != PENDING_NOTHING)
+                copy16_async_part(shared_address(raw_of(number)), y.raw + from, bytes);
+            if (!FINISHED && takes_value())
+                copy16_async_part(shared_address(value_of(number)), y.stored + from, bytes);
+        });
+        for_vectors<Shape, Shape::CI, 1, 4>(a.cut, at, [&](int, int place, bool inside, int pixel) {
+            unsigned from = inside ? (unsigned)(pixel * layer.x.x.cp + channel_i) : 0;
+            copy16_async_part(shared_address(x + place), layer.x.x.raw + from, inside ? 16 : 0);
+        });
+        close_copies();
+    }
+
+    template <pending WHAT> __device__ void finish_gradient(const narrow_place &at, const float *table) const
+    {
+        int channel = first_o + threadIdx.x % (Shape::CO / 8) * 8;
+        gradient_source source = layer.dy;
+        source.dy.y.act = RC_ACT_LEAKY_RELU; /* two lines, whose slope `below` tells: no others are compiled */
+        for_vectors<Shape, Shape::CO, 0, 1>(a.cut, at, [&](int number, int place, bool inside, int) {
+            gradient_source::fetched f = {};
+            if (!inside) /* stays 0 */
+                return;
+            f.g = *(const uint4 *)(dy + place);
+            f.raw = *(const uint4 *)raw_of(number);
+            if (WHAT == PENDING_ANY && layer.dy.dy.y.stored)
+                f.stored = *(const uint4 *)value_of(number);
+            *(uint4 *)(dy + place) = source.template finish<WHAT>(f, coefficients_at(layer.dy, table + channel));
+        });
+    }
+
+    /* Applies what is pending to what this thread has copied. */
+    __device__ void finish(const narrow_place &at, const float *dy_table, const float *x_table) const
+    {
+        if (!FINISHED && layer.dy.what == PENDING_USUAL)
+            finish_gradient<PENDING_USUAL>(at, dy_table);
+        if (!FINISHED && layer.dy.what == PENDING_ANY)
+            finish_gradient<PENDING_ANY>(at, dy_table);
+        if (layer.x.what == PENDING_NOTHING)
+            return;
+        value_source::coefficients by = coefficients_at(layer.x, x_table + threadIdx.x % (Shape::CI / 8) * 8);
+        for_vectors<Shape, Shape::CI, 1, 1>(a.cut, at, [&](int, int place, bool inside, int) {
+            value_source::fetched f = {};
+            if (!inside)
+                return;
+            f.raw = *(const uint4 *)(x + place);
+            *(uint4 *)(x + place) = layer.x.template finish<PENDING_USUAL>(f, by);
+        });
+    }
+};
+
+/* ---- products -------------------------------------------------------------------------------------------------- */
+
+typedef float narrow_sums[NARROW_TAPS][2][4];
+
+/* Adds the products of a band: `dy` and `x` are where this lane's rows of its operands begin. */
+template <typename Shape> __device__ inline void add_band(narrow_sums &sum, unsigned dy, unsigned x)
+{
+    unsigned a[3][4];
+#pragma unroll
+    for (int line = 0; line < Shape::BAND + 2; line++) { /* of source pixels */
+        if (line < Shape::BAND)
+            load_matrices_transposed(a[line % 3], dy + line * Shape::DY_LINE);
+#pragma unroll
+        for (int column = 0; column < 3; column++) {
+            unsigned b[4];
+            load_matrices_transposed(b, x + line * Shape::X_LINE + column * pixel_pitch(Shape::CI));
+#pragma unroll
+            for (int row = 0; row < 3; row++)
+                if (line - row >= 0 && line - row < Shape::BAND) {
+                    multiply_add(sum[row * 3 + column][0], a[(line - row) % 3], b);
+                    multiply_add(sum[row * 3 + column][1], a[(line - row) % 3], b + 2);
+                }
+        }
+    }
+}
+
+/* Grid: (blocks of all groups, tiles of c_out, layers). */
+template <typename Shape, bool FINISHED>
+__global__ void __launch_bounds__(CONV_THREADS, 2) narrow_weight_kernel(const __grid_constant__ narrow_arguments a)
+{
+    constexpr int DY_PIXEL = pixel_pitch(Shape::CO), X_PIXEL = pixel_pitch(Shape::CI);
+    char *shared = dynamic_shared();
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first_o = blockIdx.y * Shape::CO;
+    const narrow_source &layer = a.layer[blockIdx.z];
+    int owner = warp % Shape::OWNERS, split = warp / Shape::OWNERS;
+    int warp_o = owner / Shape::WARPS_I * 16, warp_i = owner % Shape::WARPS_I * 16;
+    int strip = split % Shape::STRIPS * 16, band = split / Shape::STRIPS * Shape::BAND;
+    /* Rows of the transposed operands: positions; of dL/draw the second matrix has the other eight channels. */
+    int dy_position = lane % 8 + lane / 16 * 8, x_position = lane % 16;
+    unsigned dy_base = warp_o * 2 + lane / 8 % 2 * 16 + band * Shape::DY_LINE + (strip + dy_position) * DY_PIXEL;
+    unsigned x_base = warp_i * 2 + lane / 16 * 16 + band * Shape::X_LINE + (strip + x_position) * X_PIXEL;
+    if (Shape::IMAGES == 2) { /* the other eight positions are those of the second image */
+        dy_base += dy_position / 8 * (Shape::ROWS * Shape::DY_LINE - 8 * DY_PIXEL);
+        x_base += x_position / 8 * ((Shape::ROWS + 2) * Shape::X_LINE - 8 * X_PIXEL);
+    }
+
+    tile_share share = share_of_block(a.cut, blockIdx.x);
+    narrow_tile<Shape, FINISHED> tile(a, layer, shared, 0, first_o), next(a, layer, shared, 1, first_o);
+    float *dy_table = (float *)(shared + NARROW_STAGES * (next.dy - tile.dy));
+    float *x_table = dy_table + gradient_source::ROWS * layer.dy.channels();
+    narrow_place at = place_of_tile<Shape>(a.cut, share.group, share.row);
+    wait_for_kernel_before(); /* and lets nobody begin early: blocks that wait to add the sums would keep others out */
+    tile.copy(at);
+    make_table(layer.dy, share.group, 0, layer.dy.channels(), dy_table);
+    make_table(layer.x, share.group, 0, layer.x.channels(), x_table);
+    __syncthreads();
+    narrow_sums sum = {};
+#pragma unroll 1
+    for (int t = share.row;;) {
+        wait_for_copies();
+        tile.finish(at, dy_table, x_table);
+        __syncthreads(); /* the tile is there, and nobody reads the one before */
+        t += a.cut.blocks[share.group];
+        if (t < share.tiles) {
+            at = place_of_tile<Shape>(a.cut, share.group, t);
+            next.copy(at);
+        }
+        add_band<Shape>(sum, shared_address(tile.dy) + dy_base, shared_address(tile.x) + x_base);
+        if (t >= share.tiles)
+            break;
+        char *free_dy = tile.dy, *free_x = tile.x, *free_more = tile.more;
+        tile.dy = next.dy, tile.x = next.x, tile.more = next.more;
+        next.dy = free_dy, next.x = free_x, next.more = free_more;
+    }
+    add_splits<Shape::SPLIT, NARROW_TAPS * 8>(&sum[0][0][0], split, owner, Shape::OWNERS, (float *)shared);
+    if (split > 0)
+        return;
+    int co = layer.dy.channels(), ci = layer.x.channels(), block = blockIdx.z * gridDim.x + blockIdx.x;
+    int row = first_o + warp_o + lane / 4, column = warp_i + lane % 4 * 2;
+#pragma unroll
+    for (int tap = 0; tap < NARROW_TAPS; tap++) {
+        float *to = a.sums + ((size_t)(block * NARROW_TAPS + tap) * co + row) * ci + column;
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            *(float2 *)(to + j * 8) = make_float2(sum[tap][j][0], sum[tap][j][1]);
+            *(float2 *)(to + (size_t)8 * ci + j * 8) = make_float2(sum[tap][j][2], sum[tap][j][3]);
+        }
+    }
+}
+
+/* ---- plan ------------------------------------------------------------------------------------------------------ */
+
+/* Calls `take` with the shape of the tiles; false: there is none. Tiles are large if there is room for two blocks on a
+ * multiprocessor. more: as in narrow_arguments. */
+template <typename Take> static bool with_narrow_shape(const rc_cuda *cuda, const rc_conv *conv, int more, Take take)
+{
+    int c = conv->c_in, space = rc_cuda_shared(cuda, CONV_SHARED_HALF);
+    if (conv->k != 3 || conv->stride != 1 || conv->pad != 1 || conv->up != 1 || conv->transposed ||
+        conv->c_out != c || conv->oh != conv->h || conv->ow != conv->w)
+        return false;
+    auto fits = [&](auto shape) { return decltype(shape)::bytes(c, more) <= space; };
+    auto take_fitting = [&](auto large, auto small) {
+        return conv->h > decltype(small)::ROWS && fits(large) ? take(large) : fits(small) && take(small);
+    };
+    if (c == 16)
+        return take_fitting(narrow_shape<16, 16, 32, 16>(), narrow_shape<16, 16, 32, 8>());
+    if (c == 32)
+        return take_fitting(narrow_shape<32, 32, 16, 16>(), narrow_shape<32, 32, 16, 8>());
+    if (c != 64)
+        return false;
+    if (conv->w > 8)
+        return fits(narrow_shape<32, 64, 16, 8>()) && take(narrow_shape<32, 64, 16, 8>());
+    return fits(narrow_shape<32, 64, 8, 8>()) && take(narrow_shape<32, 64, 8, 8>());
+}
+
+/* Blocks of one of so many layers: all are on the card at once, two on a multiprocessor. */
+static int layer_blocks(const rc_cuda *cuda, int layers, int tiles)
+{
+    int blocks = 2 * cuda->multiprocessors / (layers * tiles);
+    return blocks > 1 ? blocks : 1;
+}
+
+/* Every group has a share of them, and at least one. */
+static int deal_blocks(narrow_cut *cut, int blocks)
+{
+    int tiles = 0, all = 0;
+    for (int g = 0; g < cut->groups.count; g++)
+        tiles += cut->group_tiles[g];
+    for (int g = 0; g < cut->groups.count; g++) {
+        int share = (int)((long long)blocks * cut->group_tiles[g] / tiles), most = cut->group_tiles[g];
+        cut->blocks[g] = share < 1 ? 1 : share < most ? share : most;
+        all += cut->blocks[g];
+    }
+    return all;
+}
+
+static size_t sum_bytes(const rc_conv *conv, int layers, int blocks)
+{
+    return (size_t)layers * (size_t)blocks * NARROW_TAPS * (size_t)(conv->c_in * conv->c_out) * sizeof(float);
+}
+
+size_t rc_cuda_narrow_weight_workspace(const rc_cuda *cuda, const rc_conv *conv, int layers)
+{
+    size_t bytes = 0;
+    with_narrow_shape(cuda, conv, 0, [&](auto shape) {
+        int blocks = layer_blocks(cuda, layers, conv->c_out / decltype(shape)::CO) + RC_MAX_GROUPS;
+        bytes = sum_bytes(conv, layers, blocks);
+        return true;
+    });
+    return bytes;
+}
+
+/* ---- launch ---------------------------------------------------------------------------------------------------- */
+
+/* Maps beside the gradient that dL/draw is made of; -1: not taken. */
+static int maps_beside(const gradient_source &dy)
+{
+    bool curved = is_curved(dy.dy.y.act);
+    return dy.what == PENDING_NOTHING ? 0 : dy.what == PENDING_USUAL ? 1 : curved ? -1 : dy.dy.y.stored ? 2 : 1;
+}
+
+template <typename Shape>
+static bool launch(rc_cuda *cuda, const rc_conv *conv, const narrow_arguments &prepared, int layers,
+                   reduce_arguments *reduce)
+{
+    static const char operation[] = "conv_backward_weight";
+    narrow_arguments a = prepared;
+    narrow_cut *cut = &a.cut;
+    int tiles = conv->c_out / Shape::CO;
+    cut->tiles_y = (conv->h + Shape::ROWS - 1) / Shape::ROWS;
+    cut->tiles_x = (conv->w + Shape::COLUMNS - 1) / Shape::COLUMNS;
+    cut->by_tiles_y = reciprocal(cut->tiles_y);
+    cut->by_tiles_x = reciprocal(cut->tiles_x);
+    for (int g = 0; g < cut->groups.count; g++) {
+        int images = cut->groups.end[g] - group_begin(cut->groups, g);
+        cut->group_tiles[g] = (images + Shape::IMAGES - 1) / Shape::IMAGES * cut->tiles_y * cut->tiles_x;
+    }
+    reduce->blocks = deal_blocks(cut, layer_blocks(cuda, layers, tiles));
+    a.sums = (float *)rc_cuda_workspace(cuda, sum_bytes(conv, layers, reduce->blocks), operation);
+    if (!a.sums)
+        return true;
+    void (*kernel)(narrow_arguments) = a.more == 0 ? narrow_weight_kernel<Shape, true>
+                                                   : narrow_weight_kernel<Shape, false>;
+    rc_cuda_allow_shared(cuda, kernel, operation);
+    rc_cuda_launch_early(cuda, operation, kernel,
+                         dim3((unsigned)reduce->blocks, (unsigned)tiles, (unsigned)layers), CONV_THREADS,
+                         (size_t)Shape::bytes(conv->c_in, a.more), a);
+    reduce->sums = a.sums;
+    rc_cuda_reduce_weight(cuda, reduce);
+    return true;
+}
+
+bool rc_cuda_narrow_backward_weight(rc_cuda *cuda, const rc_conv *conv, const weight_layer *layers, int count)
+{
+    narrow_arguments a = {};
+    reduce_arguments reduce = {};
+    axis_taps taps;
+    for (int i = 0; i < count; i++) {
+        const weight_layer *from = &layers[i];
+        int more = maps_beside(from->dy);
+        if (more < 0 || (from->x.what != PENDING_NOTHING && from->x.what != PENDING_USUAL))
+            return false;
+        a.more = more > a.more ? more : a.more;
+        a.layer[i] = narrow_source{from->x, from->dy};
+        reduce.dweight[i] = from->dweight;
+    }
+    a.cut.h = conv->h;
+    a.cut.w = conv->w;
+    a.cut.groups = layers[0].dy.dy.y.groups;
+    reduce.k = conv->k;
+    reduce.co = reduce.co_padded = conv->c_out;
+    reduce.ci = reduce.ci_padded = conv->c_in;
+    reduce.further = count - 1;
+    if (!rc_cuda_forward_taps(conv, &taps) || !rc_cuda_list_terms(&taps, &reduce) || reduce.taps != NARROW_TAPS)
+        return false;
+    return with_narrow_shape(cuda, conv, a.more, [&](auto shape) {
+        return launch<decltype(shape)>(cuda, conv, a, count, &reduce);
+    });
+}

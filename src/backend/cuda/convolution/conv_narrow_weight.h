@@ -1,0 +1,17 @@
+/* The weight gradient of narrow layers (conv_narrow_weight.cu), of one or of several of one shape. */
+#ifndef RC_BACKEND_CUDA_CONVOLUTION_CONV_NARROW_WEIGHT_H
+#define RC_BACKEND_CUDA_CONVOLUTION_CONV_NARROW_WEIGHT_H
+
+#include "backend/cuda/convolution/conv_plan.h"
+
+struct weight_layer {
+    value_source x;
+    gradient_source dy;
+    float *dweight;
+};
+
+/* Bytes of workspace, 0: not taken; and whether it has been enqueued. */
+size_t rc_cuda_narrow_weight_workspace(const rc_cuda *cuda, const rc_conv *conv, int layers);
+bool rc_cuda_narrow_backward_weight(rc_cuda *cuda, const rc_conv *conv, const weight_layer *layers, int count);
+
+#endif
