@@ -252,9 +252,10 @@ size_t rc_cuda_mma_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
     size_t wide = rc_cuda_wide_weight_workspace(cuda, conv, n), maps = rc_cuda_wide_workspace(cuda, conv, n), other = 0;
     if (plan_weight(cuda, conv, groups, n, &plan))
         other = sum_bytes(&plan, plan.most_blocks);
-    size_t stem = rc_cuda_stem_weight_workspace(cuda, conv);
+    size_t stem = rc_cuda_stem_weight_workspace(cuda, conv), narrow = rc_cuda_narrow_weight_workspace(cuda, conv, 1);
     other = other > maps ? other : maps;
     other = other > stem ? other : stem;
+    other = other > narrow ? other : narrow;
     return wide > other ? wide : other;
 }
 
@@ -283,8 +284,10 @@ bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_te
     gradient_source gradient;
     if (!cuda->bf16 || !view_source(x, &value) || !view_source(dy, &gradient))
         return false;
+    const weight_layer alone = {value, gradient, dweight};
     if (rc_cuda_wide_backward_weight(cuda, conv, x, value, dy, gradient, dweight) ||
-        rc_cuda_stem_backward_weight(cuda, conv, value, gradient, dweight)) {
+        rc_cuda_stem_backward_weight(cuda, conv, value, gradient, dweight) ||
+        rc_cuda_narrow_backward_weight(cuda, conv, &alone, 1)) {
         if (dbias)
             rc_cuda_bias_gradient(cuda, dy, dbias);
         return true;
