@@ -144,7 +144,8 @@ static bool direct_backward_data(rc_cuda *cuda, const rc_conv *conv, const rc_gr
 
 enum {
     WEIGHT_THREADS = 256,
-    BIAS_SLOTS = 128 /* blocks that share the pixels of a bias: as many as fill the GPU */
+    BIAS_SLOTS = 128, /* blocks that share the pixels of a bias: as many as fill the GPU */
+    BIAS_BATCH = 8    /* pixels of a thread that are on their way at once */
 };
 
 /* Block (out vector, in vector, tap): every thread takes the products of 8 x 8 channels over its pixels, then the
@@ -194,10 +195,23 @@ template <typename Act> __global__ static void bias_kernel(grad_view<Act> dy, fl
     int channel = (int)blockIdx.x * 8, pixels = dy.y.n * dy.y.h * dy.y.w;
     int thread = (int)threadIdx.x, first = (thread / 8 * BIAS_SLOTS + (int)blockIdx.y) * 8 + thread % 8;
     float8 sum = zero8();
-    for (int pixel = first; pixel < pixels; pixel += BIAS_SLOTS * WEIGHT_THREADS) {
+    bool finished = !dy.a && dy.y.act == RC_ACT_NONE;
+    for (int pixel = first; pixel < pixels && !finished; pixel += BIAS_SLOTS * WEIGHT_THREADS) {
         float8 draw = load_draw8(dy, place_of(dy.y, pixel), channel);
         for (int i = 0; i < 8; i++)
             sum.v[i] += draw.v[i];
+    }
+    for (int pixel = first; pixel < pixels && finished; pixel += BIAS_BATCH * BIAS_SLOTS * WEIGHT_THREADS) {
+        float8 draw[BIAS_BATCH];
+#pragma unroll
+        for (int e = 0; e < BIAS_BATCH; e++) {
+            int at = pixel + e * BIAS_SLOTS * WEIGHT_THREADS;
+            draw[e] = at < pixels ? load8(dy.g + (size_t)at * dy.y.cp + channel) : zero8();
+        }
+#pragma unroll
+        for (int e = 0; e < BIAS_BATCH; e++)
+            for (int i = 0; i < 8; i++)
+                sum.v[i] += draw[e].v[i];
     }
     for (int i = 0; i < 8; i++)
         space[threadIdx.x][i] = sum.v[i];

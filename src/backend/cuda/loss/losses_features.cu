@@ -84,42 +84,78 @@ __device__ static double sign_of(double x)
     return (x > 0) - (x < 0);
 }
 
-/* One block: norms, the two means, the signs, the gradient. */
+enum { WAR_ROWS = 4 }; /* whose loads are on their way at once */
+
+/* One block: norms, the two means, the signs, the gradient. A warp has every LOSS_ROWS-th row. */
 __global__ static void war_kernel(war w)
 {
     begin_after_kernel_before();
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    double rows_in[2] = {(double)w.n_old, (double)(w.classes - w.n_old)};
-    for (int k = warp; k < w.classes; k += LOSS_ROWS) {
-        double squares = 0;
+    double old_rows = w.n_old, new_rows = w.classes - w.n_old;
+    for (int first = warp; first < w.classes; first += WAR_ROWS * LOSS_ROWS) {
+        double squares[WAR_ROWS] = {};
         for (int i = lane; i < w.d; i += 32) {
-            double x = (double)w.head[(size_t)k * w.d + i];
-            squares += x * x;
+            float x[WAR_ROWS];
+#pragma unroll
+            for (int e = 0; e < WAR_ROWS; e++) {
+                int k = first + e * LOSS_ROWS;
+                x[e] = k < w.classes ? w.head[(size_t)k * w.d + i] : 0;
+            }
+#pragma unroll
+            for (int e = 0; e < WAR_ROWS; e++)
+                squares[e] += (double)x[e] * (double)x[e];
         }
-        squares = warp_sum(squares);
-        if (lane == 0)
-            w.norm[k] = sqrt(squares);
+#pragma unroll
+        for (int e = 0; e < WAR_ROWS; e++) {
+            squares[e] = warp_sum(squares[e]);
+            if (lane == 0 && first + e * LOSS_ROWS < w.classes)
+                w.norm[first + e * LOSS_ROWS] = sqrt(squares[e]);
+        }
     }
     __syncthreads();
-    double sums[2] = {0, 0}, signs[2] = {0, 0}, total = 0; /* [0] old, [1] new */
-    for (int k = (int)threadIdx.x; k < w.classes; k += LOSS_THREADS)
-        sums[k >= w.n_old] += w.norm[k];
-    double mean[2] = {block_sum(sums[0]) / rows_in[0], block_sum(sums[1]) / rows_in[1]};
+    double old_sum = 0, new_sum = 0, old_signs = 0, new_signs = 0, total = 0;
     for (int k = (int)threadIdx.x; k < w.classes; k += LOSS_THREADS) {
-        double difference = w.norm[k] - mean[k < w.n_old];
-        signs[k >= w.n_old] += sign_of(difference);
+        old_sum += k < w.n_old ? w.norm[k] : 0;
+        new_sum += k < w.n_old ? 0 : w.norm[k];
+    }
+    double old_mean = block_sum(old_sum) / old_rows, new_mean = block_sum(new_sum) / new_rows;
+    for (int k = (int)threadIdx.x; k < w.classes; k += LOSS_THREADS) {
+        double difference = w.norm[k] - (k < w.n_old ? new_mean : old_mean), sign = sign_of(difference);
+        old_signs += k < w.n_old ? sign : 0;
+        new_signs += k < w.n_old ? 0 : sign;
         total += fabs(difference);
     }
-    signs[0] = block_sum(signs[0]);
-    signs[1] = block_sum(signs[1]);
+    old_signs = block_sum(old_signs);
+    new_signs = block_sum(new_signs);
     total = block_sum(total);
     if (threadIdx.x == 0)
         *w.value = (float)(total / w.divisor);
-    for (int k = warp; k < w.classes; k += LOSS_ROWS) {
-        double norm = w.norm[k], slope = sign_of(norm - mean[k < w.n_old]) - signs[k < w.n_old] / rows_in[k >= w.n_old];
-        for (int i = lane; i < w.d && norm > 0; i += 32) {
-            size_t at = (size_t)k * w.d + i;
-            w.dhead[at] += (float)((double)*w.weight * slope / w.divisor * (double)w.head[at] / norm);
+    double by = (double)*w.weight / w.divisor;
+    for (int first = warp; first < w.classes; first += WAR_ROWS * LOSS_ROWS) {
+        double factor[WAR_ROWS];
+#pragma unroll
+        for (int e = 0; e < WAR_ROWS; e++) { /* 0: no gradient */
+            int k = first + e * LOSS_ROWS;
+            double norm = k < w.classes ? w.norm[k] : 0;
+            double slope = k < w.n_old ? sign_of(norm - new_mean) - new_signs / old_rows
+                                       : sign_of(norm - old_mean) - old_signs / new_rows;
+            factor[e] = norm > 0 ? by * slope / norm : 0;
+        }
+        for (int i = lane; i < w.d; i += 32) {
+            float x[WAR_ROWS], before[WAR_ROWS];
+#pragma unroll
+            for (int e = 0; e < WAR_ROWS; e++) {
+                int k = first + e * LOSS_ROWS;
+                size_t at = (size_t)k * w.d + i;
+                x[e] = k < w.classes ? w.head[at] : 0;
+                before[e] = k < w.classes ? w.dhead[at] : 0;
+            }
+#pragma unroll
+            for (int e = 0; e < WAR_ROWS; e++) {
+                int k = first + e * LOSS_ROWS;
+                if (k < w.classes)
+                    w.dhead[(size_t)k * w.d + i] = before[e] + (float)(factor[e] * (double)x[e]);
+            }
         }
     }
 }
@@ -143,11 +179,12 @@ enum {
     DCE_SAMPLES = 128,                                 /* from so many samples at a time */
     DCE_COLUMNS = 64,                                  /* coordinates of a block of the gradient, */
     DCE_PARTS = LOSS_THREADS / DCE_COLUMNS,            /* by as many threads for each */
-    DCE_BATCH = 16                                     /* loads of a thread that are on their way at once */
+    DCE_BATCH = 16,                                    /* loads of a thread that are on their way at once */
+    DCE_MEMBERS = 8                                    /* the same, of members of a class */
 };
 
 struct dce_space {
-    double *residual;                /* (n, d) */
+    double *mean;                    /* (classes, d): of the batch */
     double *offset;                  /* (classes, d): differences r_k - u_k */
     double *slope;                   /* (d, d): R - C */
     double *members;                 /* (classes): samples in the batch */
@@ -163,17 +200,17 @@ static int dce_tiles(int d)
     return side * side;
 }
 
-static size_t dce_workspace(rc_backend *, int n, int d, int classes)
+static size_t dce_workspace(rc_backend *, int, int d, int classes)
 {
     size_t k = (size_t)classes, f = (size_t)d;
-    return (((size_t)n + k + f) * f + 2 * k + (size_t)dce_tiles(d) + 3) * sizeof(double);
+    return ((2 * k + f) * f + 2 * k + (size_t)dce_tiles(d) + 3) * sizeof(double);
 }
 
 static dce_space split_dce_workspace(const rc_dce *dce)
 {
     dce_space space;
-    space.residual = (double *)dce->workspace;
-    space.offset = space.residual + (size_t)dce->n * (size_t)dce->d;
+    space.mean = (double *)dce->workspace;
+    space.offset = space.mean + (size_t)dce->classes * (size_t)dce->d;
     space.slope = space.offset + (size_t)dce->classes * (size_t)dce->d;
     space.members = space.slope + (size_t)dce->d * (size_t)dce->d;
     space.squares = space.members + dce->classes;
@@ -225,36 +262,34 @@ __device__ static double dce_keep(const rc_dce &dce)
     return block_sum(unseen ? 1 : 0) == 0 ? (double)dce.momentum : 0;
 }
 
-/* Features of the listed members at coordinate i, minus `center`: their sum, in order. `residual` (n, d) gets them, if
- * it is there. */
-__device__ static double sum_members(const rc_dce &dce, const members &list, int first, int i, const float *features,
-                                     double center, double *residual)
+/* Features of every parts-th of the listed members, from `part` on, at coordinate i: their sum, in order. */
+__device__ static double sum_members(const rc_dce &dce, const members &list, int first, int i, int part, int parts,
+                                     const float *features)
 {
-    enum { BATCH = 8 };
     double sum = 0;
-    for (int m = 0; m < list.count; m += BATCH) {
-        float batch[BATCH];
+    for (int m = part; m < list.count; m += parts * DCE_MEMBERS) {
+        float batch[DCE_MEMBERS];
 #pragma unroll
-        for (int e = 0; e < BATCH; e++)
-            batch[e] = m + e < list.count ? features[(size_t)(first + list.index[m + e]) * dce.d + i] : 0;
-#pragma unroll
-        for (int e = 0; e < BATCH; e++) {
-            double x = (double)batch[e] - center;
-            sum += m + e < list.count ? x : 0;
-            if (residual && m + e < list.count)
-                residual[(size_t)(first + list.index[m + e]) * dce.d + i] = x;
+        for (int e = 0; e < DCE_MEMBERS; e++) {
+            int member = m + e * parts;
+            batch[e] = member < list.count ? features[(size_t)(first + list.index[member]) * dce.d + i] : 0;
         }
+#pragma unroll
+        for (int e = 0; e < DCE_MEMBERS; e++)
+            sum += (double)batch[e];
     }
     return sum;
 }
 
-/* Block k: members, mean, moving average, difference and residuals of class k. `seen` changes when the covariance is
- * done. */
+/* Block k: members, mean, moving average and difference of class k. A class may have all samples, so threads that have
+ * no coordinate share the members with those that have one. `seen` changes when the covariance is done. */
 __global__ static void dce_mean_kernel(rc_dce dce, dce_space space, const float *features, const int *labels)
 {
     begin_after_kernel_before();
     __shared__ members list;
-    int k = (int)blockIdx.x, count = 0;
+    __shared__ double space_of_parts[LOSS_THREADS];
+    int k = (int)blockIdx.x, count = 0, thread = (int)threadIdx.x;
+    int columns = dce.d > DCE_COLUMNS ? (int)LOSS_THREADS : (int)DCE_COLUMNS, parts = LOSS_THREADS / columns;
     const float *target = (const float *)dce.class_mean + (size_t)k * dce.d;
     float *running = (float *)dce.running_mean + (size_t)k * dce.d;
     bool known = !isnan(target[0]); /* on its way while members are listed */
@@ -263,31 +298,31 @@ __global__ static void dce_mean_kernel(rc_dce dce, dce_space space, const float 
         list_members(labels, dce.n, first, k, &list);
         count += list.count;
     }
-    for (int begin = 0; begin < dce.d; begin += LOSS_THREADS) {
-        int i = begin + (int)threadIdx.x;
-        float goal = i < dce.d ? target[i] : 0, before = i < dce.d ? running[i] : 0;
+    for (int begin = 0; begin < dce.d; begin += columns) {
+        int i = begin + thread % columns, at = i < dce.d ? i : 0;
+        float goal = target[at], before = running[at];
         double sum = 0;
         for (int first = 0; first < dce.n && count > 0; first += LOSS_THREADS) {
             if (dce.n > LOSS_THREADS) /* otherwise the list is there */
                 list_members(labels, dce.n, first, k, &list);
-            if (i < dce.d)
-                sum += sum_members(dce, list, first, i, features, 0, NULL);
+            sum += sum_members(dce, list, first, at, thread / columns, parts, features);
         }
+        __syncthreads();
+        space_of_parts[thread] = sum;
+        __syncthreads();
+        if (thread >= columns || i >= dce.d)
+            continue;
+        for (int part = 1; part < parts; part++)
+            sum += space_of_parts[thread + part * columns];
         double mean = count > 0 ? sum / count : 0, average = mean;
-        if (!dce.paper && count > 0 && i < dce.d) {
+        if (!dce.paper && count > 0) {
             average = (keep > 0 ? keep * (double)before : 0) + (1 - keep) * mean;
             running[i] = (float)average;
         }
-        double offset = count > 0 && known && i < dce.d ? average - (double)goal : 0;
-        if (i < dce.d)
-            space.offset[(size_t)k * dce.d + i] = offset;
+        double offset = count > 0 && known ? average - (double)goal : 0;
+        space.mean[(size_t)k * dce.d + i] = mean;
+        space.offset[(size_t)k * dce.d + i] = offset;
         squares += offset * offset;
-        for (int first = 0; first < dce.n && count > 0; first += LOSS_THREADS) {
-            if (dce.n > LOSS_THREADS) /* otherwise the list is there */
-                list_members(labels, dce.n, first, k, &list);
-            if (i < dce.d)
-                sum_members(dce, list, first, i, features, mean, space.residual);
-        }
     }
     squares = block_sum(squares);
     if (threadIdx.x == 0) {
@@ -306,16 +341,29 @@ __device__ static void finish_dce(const rc_dce &dce, dce_space space, double cov
     *value = (float)((dce.paper ? means : sqrt(means)) + sqrt(covariance));
 }
 
+/* What the covariance is made of: features less the mean of their class in the batch. */
+struct dce_residuals {
+    const float *features;
+    const int *labels;
+    const double *mean;
+    int d;
+
+    __device__ double at(int b, int i) const
+    {
+        return (double)features[(size_t)b * d + i] - mean[(size_t)labels[b] * d + i];
+    }
+};
+
 /* Residuals of DCE_SAMPLES samples from `sample` on, DCE_TILE coordinates from `first` on; zeros past the ends. */
-__device__ static void stage_residuals(double tile[DCE_SAMPLES][DCE_TILE], const rc_dce &dce, const double *residual,
-                                       int sample, int first)
+__device__ static void stage_residuals(double tile[DCE_SAMPLES][DCE_TILE], const rc_dce &dce,
+                                       const dce_residuals &residuals, int sample, int first)
 {
     enum { EACH = DCE_SAMPLES * DCE_TILE / LOSS_THREADS };
     double staged[EACH];
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
         int index = (int)threadIdx.x + e * LOSS_THREADS, b = sample + index / DCE_TILE, i = first + index % DCE_TILE;
-        staged[e] = b < dce.n && i < dce.d ? residual[(size_t)b * dce.d + i] : 0;
+        staged[e] = b < dce.n && i < dce.d ? residuals.at(b, i) : 0;
     }
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
@@ -326,7 +374,7 @@ __device__ static void stage_residuals(double tile[DCE_SAMPLES][DCE_TILE], const
 
 /* sum_b residual_bi residual_bj of this block's tile: thread (share, i, j) has its part of it, those of share 0 return
  * the whole. */
-__device__ static double sum_products(const rc_dce &dce, const double *residual, int first_i, int first_j)
+__device__ static double sum_products(const rc_dce &dce, const dce_residuals &residuals, int first_i, int first_j)
 {
     __shared__ double left[DCE_SAMPLES][DCE_TILE], right[DCE_SAMPLES][DCE_TILE], shares[LOSS_THREADS];
     int x = (int)threadIdx.x % DCE_TILE, y = (int)threadIdx.x / DCE_TILE % DCE_TILE;
@@ -334,8 +382,8 @@ __device__ static double sum_products(const rc_dce &dce, const double *residual,
     double sum = 0;
     for (int first = 0; first < dce.n; first += DCE_SAMPLES) {
         __syncthreads();
-        stage_residuals(left, dce, residual, first, first_i);
-        stage_residuals(right, dce, residual, first, first_j);
+        stage_residuals(left, dce, residuals, first, first_i);
+        stage_residuals(right, dce, residuals, first, first_j);
         __syncthreads();
 #pragma unroll 8
         for (int b = share; b < DCE_SAMPLES; b += DCE_SHARES)
@@ -349,8 +397,8 @@ __device__ static double sum_products(const rc_dce &dce, const double *residual,
 }
 
 /* Block (tile of the covariance): batch covariance, moving average, difference; the last block sums up. */
-__global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const int *labels, float *value,
-                                             unsigned *ticket)
+__global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const float *features, const int *labels,
+                                             float *value, unsigned *ticket)
 {
     begin_after_kernel_before();
     int side = (dce.d + DCE_TILE - 1) / DCE_TILE;
@@ -360,7 +408,8 @@ __global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const 
     size_t at = owner ? (size_t)i * dce.d + j : 0;
     float *running = (float *)dce.running_covariance + at;
     float before = *running, goal = ((const float *)dce.covariance)[at];
-    double keep = *space.keep, squares = 0, sum = sum_products(dce, space.residual, first_i, first_j);
+    dce_residuals residuals = {features, labels, space.mean, dce.d};
+    double keep = *space.keep, squares = 0, sum = sum_products(dce, residuals, first_i, first_j);
     if (owner) {
         double entry = sum / dce_divisor(dce);
         if (!dce.paper) {
@@ -390,26 +439,29 @@ __global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const 
 }
 
 /* Block (sample, DCE_COLUMNS coordinates): a thread takes one coordinate and every DCE_PARTS-th row of the slope. */
-__global__ static void dce_gradient_kernel(rc_dce dce, dce_space space, const int *labels, const float *weight,
-                                           float *dfeatures)
+__global__ static void dce_gradient_kernel(rc_dce dce, dce_space space, const float *features, const int *labels,
+                                           const float *weight, float *dfeatures)
 {
     begin_after_kernel_before();
     __shared__ double parts[DCE_PARTS][DCE_COLUMNS];
     int b = (int)blockIdx.x, column = (int)threadIdx.x % DCE_COLUMNS, part = (int)threadIdx.x / DCE_COLUMNS;
     int i = (int)blockIdx.y * DCE_COLUMNS + column, inside = i < dce.d ? i : 0, k = labels[b];
-    const double *residual = space.residual + (size_t)b * dce.d;
+    const float *here = features + (size_t)b * dce.d;
+    const double *mean = space.mean + (size_t)k * dce.d;
     double along = 0;
     for (int first = part; first < dce.d; first += DCE_PARTS * DCE_BATCH) {
-        double slope[DCE_BATCH], distance[DCE_BATCH];
+        double slope[DCE_BATCH], center[DCE_BATCH];
+        float feature[DCE_BATCH];
 #pragma unroll
         for (int e = 0; e < DCE_BATCH; e++) { /* the slope is symmetric: rows are read side by side */
             int j = first + e * DCE_PARTS;
             slope[e] = j < dce.d ? space.slope[(size_t)j * dce.d + inside] : 0;
-            distance[e] = j < dce.d ? residual[j] : 0;
+            feature[e] = j < dce.d ? here[j] : 0;
+            center[e] = j < dce.d ? mean[j] : 0;
         }
 #pragma unroll
         for (int e = 0; e < DCE_BATCH; e++)
-            along += slope[e] * distance[e];
+            along += slope[e] * ((double)feature[e] - center[e]);
     }
     parts[part][column] = along;
     double squares = space.squares[k], offset = space.offset[(size_t)k * dce.d + inside];
@@ -432,10 +484,10 @@ static void loss_dce(rc_backend *be, const rc_dce *dce, const void *features, co
     rc_cuda_launch_early(cuda, "loss_dce", dce_mean_kernel, dim3((unsigned)dce->classes), LOSS_THREADS, 0, *dce, space,
                          (const float *)features, labels);
     rc_cuda_launch_early(cuda, "loss_dce", dce_covariance_kernel, dim3((unsigned)dce_tiles(dce->d)), LOSS_THREADS, 0,
-                         *dce, space, labels, (float *)value, loss_ticket(cuda));
+                         *dce, space, (const float *)features, labels, (float *)value, loss_ticket(cuda));
     rc_cuda_launch_early(cuda, "loss_dce", dce_gradient_kernel,
                          dim3((unsigned)dce->n, (unsigned)(dce->d + DCE_COLUMNS - 1) / DCE_COLUMNS), LOSS_THREADS, 0,
-                         *dce, space, labels, weight, (float *)dfeatures);
+                         *dce, space, (const float *)features, labels, weight, (float *)dfeatures);
 }
 
 /* ---- statistics of BN inputs ------------------------------------------------------------------------------------ */
