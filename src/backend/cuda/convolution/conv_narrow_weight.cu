@@ -59,7 +59,7 @@ struct narrow_source {
     gradient_source dy;
 };
 
-struct narrow_arguments {
+struct narrow_weight_arguments {
     narrow_cut cut;
     float *sums; /* (layers, blocks, taps, c_out, c_in) */
     int more;    /* maps beside the gradient that dL/draw is made of, at most: raw, value */
@@ -105,12 +105,13 @@ __device__ inline void for_vectors(const narrow_place &at, int first_y, int firs
 /* The tile of one stage in shared memory: the gradient, which becomes dL/draw, what else that is made of, and source
  * pixels. Of what else a thread has vectors of its own: it alone reads them. FINISHED: the gradient is dL/draw. */
 template <typename Shape, bool FINISHED> struct narrow_tile {
-    const narrow_arguments &a;
+    const narrow_weight_arguments &a;
     const narrow_source &layer;
     char *dy, *more, *x;
     int first_o; /* channel of dL/draw */
 
-    __device__ narrow_tile(const narrow_arguments &all, const narrow_source &of, char *shared, int stage, int channel)
+    __device__ narrow_tile(const narrow_weight_arguments &all, const narrow_source &of, char *shared, int stage,
+                           int channel)
         : a(all), layer(of), first_o(channel)
     {
         dy = shared + stage * (Shape::DY_BYTES + Shape::X_BYTES + all.more * Shape::MORE_BYTES);
@@ -315,7 +316,8 @@ __device__ inline void store_sums(const typename Shape::sums &sum, int first_o, 
 
 /* Grid: (blocks of all groups, tiles of c_out, layers). */
 template <typename Shape, bool FINISHED>
-__global__ void __launch_bounds__(CONV_THREADS, 2) narrow_weight_kernel(const __grid_constant__ narrow_arguments a)
+__global__ void __launch_bounds__(CONV_THREADS, 2)
+    narrow_weight_kernel(const __grid_constant__ narrow_weight_arguments a)
 {
     char *shared = dynamic_shared();
     int warp = threadIdx.x / 32, first_o = blockIdx.y * Shape::CO;
@@ -365,7 +367,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2) narrow_weight_kernel(const __
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
 /* Calls `take` with the shape of the tiles; false: there is none. Tiles are large if there is room for two blocks on a
- * multiprocessor. more: as in narrow_arguments. */
+ * multiprocessor. more: as in narrow_weight_arguments. */
 template <typename Take> static bool with_narrow_shape(const rc_cuda *cuda, const rc_conv *conv, int more, Take take)
 {
     int co = rc_cuda_padded(conv->c_out), ci = rc_cuda_padded(conv->c_in), stride = conv->stride;
@@ -444,11 +446,11 @@ static int maps_beside(const gradient_source &dy)
 }
 
 template <typename Shape>
-static bool launch(rc_cuda *cuda, const rc_conv *conv, const narrow_arguments &prepared, int layers,
+static bool launch(rc_cuda *cuda, const rc_conv *conv, const narrow_weight_arguments &prepared, int layers,
                    reduce_arguments *reduce)
 {
     static const char operation[] = "conv_backward_weight";
-    narrow_arguments a = prepared;
+    narrow_weight_arguments a = prepared;
     narrow_cut *cut = &a.cut;
     int tiles = reduce->co_padded / Shape::CO;
     cut->tiles_y = (conv->oh + Shape::ROWS - 1) / Shape::ROWS;
@@ -463,8 +465,8 @@ static bool launch(rc_cuda *cuda, const rc_conv *conv, const narrow_arguments &p
     a.sums = (float *)rc_cuda_workspace(cuda, sum_bytes(conv, layers, reduce->blocks), operation);
     if (!a.sums)
         return true;
-    void (*kernel)(narrow_arguments) = a.more == 0 ? narrow_weight_kernel<Shape, true>
-                                                   : narrow_weight_kernel<Shape, false>;
+    void (*kernel)(narrow_weight_arguments) = a.more == 0 ? narrow_weight_kernel<Shape, true>
+                                                          : narrow_weight_kernel<Shape, false>;
     rc_cuda_allow_shared(cuda, kernel, operation);
     rc_cuda_launch_early(cuda, operation, kernel, dim3((unsigned)reduce->blocks, (unsigned)tiles, (unsigned)layers),
                          CONV_THREADS, (size_t)Shape::bytes(reduce->co_padded, reduce->ci_padded, a.more), a);
@@ -475,7 +477,7 @@ static bool launch(rc_cuda *cuda, const rc_conv *conv, const narrow_arguments &p
 
 bool rc_cuda_narrow_backward_weight(rc_cuda *cuda, const rc_conv *conv, const weight_layer *layers, int count)
 {
-    narrow_arguments a = {};
+    narrow_weight_arguments a = {};
     reduce_arguments reduce = {};
     axis_taps taps;
     for (int i = 0; i < count; i++) {
