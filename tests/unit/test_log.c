@@ -353,10 +353,21 @@ static void what_cannot_be_written_is_named(void **state)
     }
 }
 
+/* Among the files that the process has open: the first may be one that was closed before another that was not. */
+static int second_free_place(void)
+{
+    int first = dup(0), second = dup(0);
+    assert_true(first >= 0 && second >= 0);
+    assert_int_equal(close(first), 0);
+    assert_int_equal(close(second), 0);
+    return second;
+}
+
 static void without_memory_nothing_is_left_open(void **state)
 {
     (void)state;
     size_t before = rc_bytes_allocated();
+    int free_place = second_free_place();
     char text[1000];
     snprintf(text, sizeof text,
              "%s{\"event\":\"dreams\",\"task\":2,\"file\":\"a.png\",\"width\":3,\"height\":2}\n"
@@ -371,6 +382,7 @@ static void without_memory_nothing_is_left_open(void **state)
         failed = allocation_failed();
         assert_int_equal(status, failed ? RC_OUT_OF_MEMORY : RC_OK);
         rc_log_tables_close(&tables);
+        assert_int_equal(second_free_place(), free_place);
         assert_int_equal(rc_bytes_allocated(), before);
         assert_true(failed || nth > 10);
     }

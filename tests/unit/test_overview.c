@@ -268,6 +268,19 @@ static void cells_are_found_as_they_begin(void **state)
     rc_overview_close(&o);
 }
 
+static void folders_are_looked_into_six_deep(void **state)
+{
+    (void)state;
+    rc_overview o;
+    data_write_text("run/1/2/3/4/5/6/events.jsonl", begin);
+    data_write_text("run/1/2/3/4/5/6/7/events.jsonl", begin);
+    SUCCEEDS(rc_overview_open(&o, "run"));
+    SUCCEEDS(rc_overview_update(&o));
+    assert_int_equal(o.cells, 1);
+    assert_string_equal(o.cell[0]->folder, "run/1/2/3/4/5/6");
+    rc_overview_close(&o);
+}
+
 static void logs_that_are_cut_or_removed_are_forgotten(void **state)
 {
     (void)state;
@@ -323,6 +336,7 @@ int main(void)
         IN_FOLDER(curves_keep_their_shape_in_little_memory),
         IN_FOLDER(a_task_has_a_curve_for_every_stage),
         IN_FOLDER(cells_are_found_as_they_begin),
+        IN_FOLDER(folders_are_looked_into_six_deep),
         IN_FOLDER(logs_that_are_cut_or_removed_are_forgotten),
         IN_FOLDER(without_memory_nothing_is_lost),
     };
