@@ -359,8 +359,7 @@ struct rc_backend {
                                  const rc_fused_train_gradients *);
     void (*fused_weight)(rc_backend *, const rc_fused_weight *layers, int count);
     /* May be NULL: never. Do both gradients of that convolution on n images read dL/draw from a map of it? A pass then
-     * has copy_backward write that map once, and gives both a gradient with nothing pending. It also keeps the value of
-     * the convolution's input, which forward and the weight gradient read from a map. */
+     * has copy_backward write that map once, and gives both a gradient with nothing pending. */
     bool (*reads_finished_gradient)(rc_backend *, const rc_conv *, int n);
     /* May be NULL: never. Does conv_backward_data of the first convolution on n images or fewer take the second, of the
      * same input, beside it? */

@@ -136,21 +136,6 @@ static int add_kept(rc_pass_build *b, size_t bytes)
     return buffer;
 }
 
-/* Do the forward pass and a weight gradient both read its value from a map? It is kept then, and not made twice. */
-static bool is_read_twice(const rc_pass_build *b, int index)
-{
-    rc_backend *be = b->backend;
-    bool twice = false;
-    for (int i = index + 1; b->train && be->reads_finished_gradient != NULL && i < b->net->layers && !twice; i++) {
-        const rc_layer *reader = &b->net->layer[i];
-        if (reader->kind != RC_LAYER_CONV || reader->in != index || i < b->pass->settings.frozen)
-            continue;
-        rc_conv conv = rc_layer_conv(reader);
-        twice = be->reads_finished_gradient(be, &conv, b->pass->settings.n);
-    }
-    return twice;
-}
-
 static void add_layer_buffers(rc_pass_build *b, int index)
 {
     const rc_layer *layer = &b->net->layer[index];
@@ -164,7 +149,7 @@ static void add_layer_buffers(rc_pass_build *b, int index)
         return;
     }
     to->raw = rc_plan_add(&b->plan, rc_pass_map_bytes(b, layer));
-    if (!b->eval && rc_layer_pending(layer) && (layer->keep_value || layer->output || is_read_twice(b, index)))
+    if (!b->eval && rc_layer_pending(layer) && (layer->keep_value || layer->output))
         to->value = rc_plan_add(&b->plan, rc_pass_map_bytes(b, layer));
     if (!b->eval && layer->output)
         to->gradient = add_kept(b, rc_pass_map_bytes(b, layer));

@@ -278,7 +278,7 @@ static void compare_once(const rc_net *net, const rc_pass_settings *settings)
     assert_true(on_main <= (settings->input_gradient ? 0 : 1) || bucket.lanes == 1);
     int kept = 0;
     for (int i = 0; i < net->layers; i++)
-        kept += rc_layer_pending(&net->layer[i]) && (net->layer[i].keep_value || net->layer[i].output || finishes);
+        kept += rc_layer_pending(&net->layer[i]) && (net->layer[i].keep_value || net->layer[i].output);
     assert_true(materialised <= kept); /* each value is stored once */
     double *x = nn_read(&a, a.gradient, net->params), *y = nn_read(&b, b.gradient, net->params);
     for (size_t i = 0; i < net->params; i++) {

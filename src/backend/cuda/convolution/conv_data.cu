@@ -38,8 +38,6 @@ bool rc_cuda_mma_backward_data(rc_cuda *cuda, const rc_conv *conv, const rc_grad
     gradient_sink sink = {
         view_tensor<bf16>(x), (bf16 *)dx, (const bf16 *)addend, epilogue->partial, (const float *)x->mean,
         slope_below(x->act),  slopes};
-    if (!x->skip.value) /* raw tells the slope, and is read anyway */
-        sink.y.stored = NULL;
     bool finishes = !slopes || !x->skip.value || (x->stored && !is_curved(x->act));
     if (!cuda->bf16 || !finishes || !view_source(dy, &source))
         return false;

@@ -371,10 +371,8 @@ struct gradient_source {
 static inline bool view_source(const rc_grad *dy, gradient_source *source)
 {
     source->dy = view_grad<bf16>(dy);
-    tensor_view<bf16> *y = &source->dy.y;
+    const tensor_view<bf16> *y = &source->dy.y;
     bool linear = y->act == RC_ACT_NONE;
-    if (y->scale && !y->skip) /* raw tells the slope, and is read anyway */
-        y->stored = NULL;
     source->below = slope_below(y->act);
     source->what = !source->dy.a && linear                                                      ? PENDING_NOTHING
                    : source->dy.a && (linear || (y->scale && !y->stored)) && !is_curved(y->act) ? PENDING_USUAL

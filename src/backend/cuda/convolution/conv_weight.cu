@@ -119,8 +119,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2) weight_kernel(const __grid_co
         __syncthreads();
         clear_tile(tile, a.tile_bytes);
         __syncthreads();
-        load_both<CO, CI, TAPS == 9 ? 2 : 4>(a, dy_table, x_table, at, a.phase[part], first_o, first_i,
-                                             shared, tile);
+        load_both<CO, CI, TAPS == 9 ? 2 : 4>(a, dy_table, x_table, at, a.phase[part], first_o, first_i, shared, tile);
         __syncthreads();
     }
     add_splits<shape::SPLIT, COUNT>(&sum[0][0][0], split, owner, OWNERS, (float *)shared);
@@ -265,9 +264,7 @@ typedef void (*weight_function)(const weight_arguments);
 
 template <int CO, int CI> static weight_function with_taps(int taps)
 {
-    return taps == 9   ? weight_kernel<CO, CI, 9>
-           : taps == 4 ? weight_kernel<CO, CI, 4>
-                       : weight_kernel<CO, CI, 1>;
+    return taps == 9 ? weight_kernel<CO, CI, 9> : taps == 4 ? weight_kernel<CO, CI, 4> : weight_kernel<CO, CI, 1>;
 }
 
 template <int CO> static weight_function with_channels(int ci, int taps)
@@ -304,9 +301,8 @@ bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_te
                              : plan.co == 16 ? with_channels<16>(plan.ci, plan.taps)
                                              : with_channels<32>(plan.ci, plan.taps);
     rc_cuda_allow_shared(cuda, kernel, operation);
-    rc_cuda_launch_early(cuda, operation, kernel,
-                         dim3((unsigned)plan.blocks, (unsigned)plan.tiles, (unsigned)a->parts), CONV_THREADS,
-                         (size_t)plan.shared_bytes, *a);
+    rc_cuda_launch_early(cuda, operation, kernel, dim3((unsigned)plan.blocks, (unsigned)plan.tiles, (unsigned)a->parts),
+                         CONV_THREADS, (size_t)plan.shared_bytes, *a);
     plan.reduce.sums = a->sums;
     plan.reduce.dweight[0] = dweight;
     rc_cuda_reduce_weight(cuda, &plan.reduce);
