@@ -42,19 +42,19 @@ struct dim3 {
     }
 };
 
-struct float4 {
+struct alignas(16) float4 {
     float x, y, z, w;
 };
 
-struct float2 {
+struct alignas(8) float2 {
     float x, y;
 };
 
-struct uint2 {
+struct alignas(8) uint2 {
     unsigned x, y;
 };
 
-struct uint4 {
+struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
 

@@ -178,10 +178,10 @@ template <> struct stem_writer<false> {
             return;
 #pragma unroll
         for (int j = 0; j < stem_shape::TILES_N; j++) {
-            float2 two = __ldg((const float2 *)(sink.bias + channel) + j);
+            float even = __ldg(sink.bias + channel + 2 * j), odd = __ldg(sink.bias + channel + 2 * j + 1);
 #pragma unroll
             for (int k = 0; k < 4; k++)
-                sum[j][k] += k % 2 ? two.y : two.x;
+                sum[j][k] += k % 2 ? odd : even;
         }
     }
 
