@@ -3,10 +3,11 @@
 #define RC_TESTS_SUPPORT_FAILING_HEAP_H
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-static int allocation_to_fail; /* 1: the next one fails; 0 or less: none does */
+static atomic_int allocation_to_fail; /* 1: the next one, of any thread, fails; 0 or less: none does */
 
 int __real_posix_memalign(void **block, size_t alignment, size_t size);
 int __wrap_posix_memalign(void **block, size_t alignment, size_t size);
