@@ -18,6 +18,7 @@
 #include "backend/cuda/convolution/conv_stem_weight.h"
 
 #include "backend/cuda/convolution/conv_reduce.h"
+#include "backend/cuda/convolution/conv_splits.cuh"
 #include "backend/cuda/convolution/conv_stem.h"
 
 enum {
@@ -191,27 +192,6 @@ __device__ inline void add_piece(const stem_weight_arguments &a, const strip_pie
     }
 }
 
-/* Adds the sums of the warps, in halves; the first ends up with them. */
-__device__ inline void add_warps(float *sum, float *space)
-{
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    for (int half = LINE_WARPS / 2; half > 0; half /= 2) {
-        float *mine = space + warp % half * LINE_SUMS * 32 + lane;
-        __syncthreads();
-        if (warp >= half && warp < 2 * half) {
-#pragma unroll
-            for (int i = 0; i < LINE_SUMS; i++)
-                mine[i * 32] = sum[i];
-        }
-        __syncthreads();
-        if (warp < half) {
-#pragma unroll
-            for (int i = 0; i < LINE_SUMS; i++)
-                sum[i] += mine[i * 32];
-        }
-    }
-}
-
 /* Grid: (blocks, tiles of c_out). */
 template <pending WHAT>
 __global__ void __launch_bounds__(LINE_THREADS, 1) stem_weight_kernel(const __grid_constant__ stem_weight_arguments a)
@@ -230,7 +210,7 @@ __global__ void __launch_bounds__(LINE_THREADS, 1) stem_weight_kernel(const __gr
         add_piece<WHAT>(a, piece, shared_address(shared) + warp * WARP_BYTES, channel, sum);
         next += left;
     }
-    add_warps(&sum[0][0][0], (float *)shared);
+    add_splits<LINE_WARPS, LINE_SUMS>(&sum[0][0][0], warp, 0, 1, (float *)shared);
     if (warp > 0)
         return;
 #pragma unroll
@@ -247,7 +227,7 @@ __global__ void __launch_bounds__(LINE_THREADS, 1) stem_weight_kernel(const __gr
 /* ---- plan and launch -------------------------------------------------------------------------------------------- */
 
 static const size_t SHARED_BYTES = (size_t)LINE_WARPS * WARP_BYTES;
-static_assert(LINE_WARPS * WARP_BYTES >= LINE_WARPS / 2 * LINE_SUMS * 32 * 4, "add_warps has room");
+static_assert(LINE_WARPS * WARP_BYTES >= LINE_WARPS / 2 * LINE_SUMS * 32 * 4, "add_splits has room");
 
 static bool is_first_layer(const rc_cuda *cuda, const rc_conv *conv, axis_taps *taps)
 {
