@@ -674,7 +674,7 @@ void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
             pass->step[b->steps++] = copy[i++];
         if (wait) {
             emit(b, RC_OP_JOIN, RC_NO_LAYER);
-            pendings = forked = false;
+            pendings = 0, forked = false;
         }
         for (; i < end; i++) {
             bool fused = copy[i].op == RC_OP_FUSED_WEIGHT, sum = copy[i].op == RC_OP_SUM_WORKERS;
