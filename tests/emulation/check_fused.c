@@ -406,8 +406,8 @@ static double distance(const double *x, const double *y, size_t count)
     return sqrt(apart / norm);
 }
 
-/* Data gradients of two layers in one call, and gradients that are finished once: the same as each operation for itself,
- * but for rounding. */
+/* Data gradients of two layers in one call, and gradients that are finished once: the same as each operation for
+ * itself, but for rounding. */
 static void test_wide_layers_together(void **state)
 {
     (void)state;
