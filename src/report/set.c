@@ -19,9 +19,11 @@ static bool may_differ(const char *setting)
     return false;
 }
 
+/* NULL: the run does not say its settings, or in a list, where they have no names. */
 static const rc_json *config_of(const rc_report_run *run)
 {
-    return rc_json_member(run->identity, "config");
+    const rc_json *config = rc_json_member(run->identity, "config");
+    return rc_json_is(config, RC_JSON_OBJECT) ? config : NULL;
 }
 
 /* Do both runs have the setting, with different values? (Earlier versions had fewer settings.) */

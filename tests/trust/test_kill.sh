@@ -129,7 +129,7 @@ ask_to_stop() {
                 fail "SIG$signal: no clear message: $(cat message)"
             where=$(position stopped)
             [[ $where == *task* ]] || fail "SIG$signal: nothing was saved"
-            cat stopped/*/events.jsonl | grep -q '"event":"end".*"status":"stopped","message":"stopped and saved in task' ||
+            grep -q '"event":"end".*"status":"stopped","message":"stopped and saved in task' stopped/*/events.jsonl ||
                 fail "SIG$signal: the log does not say so"
         fi
         if [[ $signal == TERM || $signal == INT || $signal == HUP ]]; then

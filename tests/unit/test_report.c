@@ -395,6 +395,16 @@ static void many_images_that_are_taken_for_another_class_have_a_share(void **sta
     says(RC_REPORT_CSV, "confused", "\"b\",\"a\",250000000,25\n");
 }
 
+static void settings_without_names_are_passed_over(void **state)
+{
+    static const char json[] = "{\"method\":\"cwd\",\"task_sizes\":[2],\"tasks_done\":1,\"tasks\":[" TASK(
+        "2", "1", "[1]") "],\"run\":{\"dataset\":\"cifar100\",\"config\":[\"7\"]}}";
+    (void)state;
+    run_file_bytes(in_folder("one"), "results.json", json, strlen(json));
+    run_file_bytes(in_folder("two"), "results.json", json, strlen(json));
+    says(RC_REPORT_CSV, "accuracy", "\"CwD\"");
+}
+
 static void places_without_runs_are_told(void **state)
 {
     rc_report_runs runs = {0};
@@ -528,6 +538,7 @@ int main(void)
         IN_FOLDER(classes_are_matched_by_name),
         IN_FOLDER(files_that_do_not_fit_are_refused),
         IN_FOLDER(many_images_that_are_taken_for_another_class_have_a_share),
+        IN_FOLDER(settings_without_names_are_passed_over),
         IN_FOLDER(places_without_runs_are_told),
         IN_FOLDER(files_and_links),
         IN_FOLDER(many_runs_are_all_there),
