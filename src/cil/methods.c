@@ -96,12 +96,14 @@ static const rc_method methods[] = {
      .dce = true},
     {.name = "cwd+",
      .title = "CwD+",
-     .summary = "CwD with what the settings plus_* add",
+     .summary = "CwD with turned images, two generators, and what the settings plus_* add",
      .replay = &rc_source_dreams,
      .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true},
      .weights = RC_WEIGHTS_ADAPTIVE,
      .refine = true,
      .dce = true,
+     .generators = 2,
+     .turns = true,
      .plus = true},
     {.name = "cwd-abd",
      .title = "CwD(ABD)",
@@ -205,12 +207,32 @@ bool rc_method_dreams(const rc_method *method, int n_old)
 rc_inversion_plan rc_method_inversion(const rc_method *method, const rc_settings *settings, int n_old)
 {
     const rc_source_kind *kind = method->replay;
-    return n_old > 0 && kind->inversion != NULL ? kind->inversion(settings) : (rc_inversion_plan){0};
+    return n_old > 0 && kind->inversion != NULL ? kind->inversion(method, settings) : (rc_inversion_plan){0};
 }
 
-bool rc_method_shares_first_task(const rc_method *method)
+int rc_generators(const rc_method *method, const rc_settings *settings)
 {
-    return !method->replay->replays_first && method->replay->learns == NULL;
+    int of_row = method->generators > 0 ? method->generators : 1;
+    return settings->generators > 0 ? settings->generators : of_row;
+}
+
+/* Does the row say whether images are turned, and not the settings? */
+static bool turns_by_row(const rc_settings *settings)
+{
+    return strcmp(settings->rotations, "method") == 0;
+}
+
+bool rc_method_turns(const rc_method *method, const rc_settings *settings, bool square, int n_old)
+{
+    if (turns_by_row(settings))
+        return method->turns && square;
+    return strcmp(settings->rotations, "all") == 0 || (n_old == 0 && strcmp(settings->rotations, "first") == 0);
+}
+
+bool rc_method_shares_first_task(const rc_method *method, const rc_settings *settings)
+{
+    bool turns_alone = method->turns && turns_by_row(settings);
+    return !method->replay->replays_first && method->replay->learns == NULL && !turns_alone;
 }
 
 bool rc_method_takes_old_images(const rc_method *method)

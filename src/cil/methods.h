@@ -23,6 +23,8 @@ typedef struct rc_method {
     rc_weighting weights;
     int buffer_size; /* images kept at most; a setting that is not 0 wins, as for all numbers of a row */
     double lode_rho;
+    int generators;  /* 0: one */
+    bool turns;      /* turned images are classes of their own while a task trains (rotations) */
     bool dce;        /* dreams must match the stored class statistics; needs estimation */
     bool refine;     /* class-balanced refinement of the head, with the replayed half's losses and WAR */
     bool plus;       /* losses and statistics that the settings plus_* ask for */
@@ -36,9 +38,16 @@ bool rc_method_asks_teacher(const rc_method *method, int n_old);
 bool rc_method_dreams(const rc_method *method, int n_old);
 rc_inversion_plan rc_method_inversion(const rc_method *method, const rc_settings *settings, int n_old);
 
-/* Is its first task plain training, the same for all such methods? A method that stores something as it trains has a
- * first task of its own. */
-bool rc_method_shares_first_task(const rc_method *method);
+/* How many generators are inverted, where it has any. */
+int rc_generators(const rc_method *method, const rc_settings *settings);
+
+/* Are turned images classes of their own in a task that begins after n_old classes? A row asks for it only where images
+ * are square; settings may ask in vain, which training refuses. */
+bool rc_method_turns(const rc_method *method, const rc_settings *settings, bool square, int n_old);
+
+/* Is its first task plain training, the same for all such methods? A method that stores something as it trains, or
+ * turns images where others do not, has a first task of its own. */
+bool rc_method_shares_first_task(const rc_method *method, const rc_settings *settings);
 
 /* Does it need the old images, too? Are they trained on? */
 bool rc_method_takes_old_images(const rc_method *method);

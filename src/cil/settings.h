@@ -22,8 +22,9 @@ enum { RC_GENERATORS_MOST = 8 };
       "blocks a stage of resnet-small") \
     X(TEXT,   generator,             "generator", ONE_OF(RC_GENERATORS), "inversion", \
       "net that makes dreams") \
-    X(WHOLE,  generators,            1,           RANGE(1, RC_GENERATORS_MOST), "inversion", \
-      "how many of them are inverted, one after the other; each makes an equal part of the dreams") \
+    X(WHOLE,  generators,            0,           RANGE(0, RC_GENERATORS_MOST), "inversion", \
+      "how many of them are inverted, one after the other; each makes an equal part of the dreams; 0: two for cwd+, " \
+      "one for others") \
     X(WHOLE,  generator_width,       32,          RANGE(2, 4096),      "generator-small", \
       "channels of generator-small") \
     X(WHOLE,  noise,                 1000,        RANGE(1, 65536),     "generator-small", \
@@ -41,8 +42,9 @@ enum { RC_GENERATORS_MOST = 8 };
       "how far factors of brightness, contrast and saturation are from 1 at most; 0: colours stay") \
     X(SWITCH, trivial,               false,       EITHER,              "training", \
       "every new image meets one random operation of random strength (TrivialAugment)") \
-    X(TEXT,   rotations,             "off",       ONE_OF("off|first|all"), "training", \
-      "images turned by 90, 180 and 270 degrees are classes of their own while a task trains: in the first, in all") \
+    X(TEXT,   rotations,             "method",    ONE_OF("method|off|first|all"), "training", \
+      "images turned by 90, 180 and 270 degrees are classes of their own while a task trains: in the first, in all; " \
+      "method: in all of cwd+, in none of others") \
     X(WHOLE,  cutout,                0,           RANGE(0, 1024),      "training", \
       "side of a square of a new image, in pixels, that becomes the mean; 0: none") \
     X(NUMBER, mixup,                 0,           RANGE(0, 100),       "training", \

@@ -99,7 +99,7 @@ typedef struct rc_source_kind {
     rc_status (*register_state)(rc_source *, rc_state *);
 
     /* Inversion of the old model, which is the task's teacher then. */
-    rc_inversion_plan (*inversion)(const rc_settings *);
+    rc_inversion_plan (*inversion)(const struct rc_method *, const rc_settings *);
     rc_status (*open_inversion)(rc_source *, const struct rc_learner *, int part, struct rc_inversion **);
     void (*weigh_inversion)(const struct rc_learner *, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT]);
 

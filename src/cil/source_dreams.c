@@ -112,16 +112,16 @@ rc_status rc_replay_dreams_create(rc_backend *backend, const rc_model *generator
 static rc_status open(rc_source *source, const rc_learner *l, uint32_t stream, rc_replay **replay)
 {
     rc_dream_source *s = (rc_dream_source *)source;
-    return rc_replay_dreams_create(l->backend, s->generator, l->settings.generators,
+    return rc_replay_dreams_create(l->backend, s->generator, rc_generators(l->method, &l->settings),
                                    rc_part_of(l->backend, l->settings.batch), stream, replay);
 }
 
 /* ---- inversion -------------------------------------------------------------------------------------------------- */
 
-static rc_inversion_plan inversion(const rc_settings *s)
+static rc_inversion_plan inversion(const rc_method *method, const rc_settings *s)
 {
     return (rc_inversion_plan){
-        .parts = (uint32_t)s->generators, .steps = (uint32_t)s->inversion_steps, .rate = s->inversion_rate};
+        .parts = (uint32_t)rc_generators(method, s), .steps = (uint32_t)s->inversion_steps, .rate = s->inversion_rate};
 }
 
 /* A model whose classes were never estimated (made by a method without estimation) is inverted without DCE. */
@@ -189,7 +189,7 @@ static rc_status begin(rc_source *source, const rc_learner *l, const int32_t *la
     rc_dream_source *s = (rc_dream_source *)source;
     uint64_t task = (uint64_t)(uint32_t)l->task << 32;
     (void)labels;
-    for (int i = 0; i < l->settings.generators; i++) {
+    for (int i = 0; i < rc_generators(l->method, &l->settings); i++) {
         rc_rng rng = {l->settings.seed, task | rc_stream_of_generator(RC_STREAM_GENERATOR, i)};
         RC_TRY(rc_model_create(&s->generator[i], &s->net, l->backend));
         RC_TRY(rc_model_init(&s->generator[i], rng));

@@ -70,8 +70,9 @@ static rc_status open(rc_source *source, const rc_learner *l, uint32_t stream, r
 
 /* ---- inversion -------------------------------------------------------------------------------------------------- */
 
-static rc_inversion_plan inversion(const rc_settings *s)
+static rc_inversion_plan inversion(const rc_method *method, const rc_settings *s)
 {
+    (void)method;
     return (rc_inversion_plan){
         .parts = (uint32_t)s->pixel_batches, .steps = (uint32_t)s->pixel_steps, .rate = s->pixel_rate};
 }

@@ -207,13 +207,6 @@ static rc_status train(stage_run *r, rc_stage stage, uint32_t from)
     return refine(r, main_epochs, stage == RC_STAGE_REFINEMENT ? from : 0);
 }
 
-/* Are turned images classes of their own in this task? Where old classes are among the real ones they would be, too. */
-static bool turns(const rc_learner *l)
-{
-    bool first = strcmp(l->settings.rotations, "first") == 0, all = strcmp(l->settings.rotations, "all") == 0;
-    return (all || (first && l->n_old == 0)) && !l->joins_old;
-}
-
 rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
 {
     const rc_settings *s = &l->settings;
@@ -229,7 +222,8 @@ rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
         .drawn = drawn_features(l),
         .paper_war = s->paper_war_mean,
         .trivial = s->trivial,
-        .turns = turns(l),
+        /* (Where old classes are among the real ones, they would be turned, too.) */
+        .turns = rc_method_turns(l->method, s, l->net.h == l->net.w, l->n_old) && !l->joins_old,
         .mix = {.cutout = s->cutout, .mixup = (float)s->mixup, .cutmix = (float)s->cutmix, .stream = RC_STREAM_MIX},
         .smoothing = (float)s->smoothing,
         .sgd = {(float)s->momentum, (float)s->weight_decay},

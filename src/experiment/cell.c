@@ -161,7 +161,8 @@ rc_status rc_cell_create_first(rc_cell *cell, const rc_trial *trial)
 
 rc_status rc_cell_create(rc_cell *cell, const rc_trial *trial, const rc_method *method, const rc_cell *first)
 {
-    *cell = (rc_cell){.method = method, .first = rc_method_shares_first_task(method) ? first : NULL};
+    bool shares = rc_method_shares_first_task(method, &trial->config.settings);
+    *cell = (rc_cell){.method = method, .first = shares ? first : NULL};
     return open_cell(cell, trial, method->title, method->name);
 }
 

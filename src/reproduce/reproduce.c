@@ -149,7 +149,7 @@ static rc_status tell_forecast(const reproduction *r, int first)
             if (cell->set != r->set || r->done[k])
                 continue;
             RC_TRY(rc_paper_cell_config(cell, r->settings->scale, &config));
-            bool sharing = rc_method_shares_first_task(cell->line.method);
+            bool sharing = rc_method_shares_first_task(cell->line.method, &config.settings);
             int tasks = cell->stop_after > 0 ? cell->stop_after : cell->tasks;
             add_tasks(r, cell, &config, sharing && shares ? 1 : 0, tasks, &work);
             shares = shares || sharing;

@@ -358,24 +358,56 @@ static void rows_say_what_they_need(void **state)
         bool shares_first, takes_old, trains_on_old;
         uint32_t parts;
     } expected[] = {
-        {"finetune", true, false, false, 0},
-        {"cwd", true, false, false, 1},
-        {"er", false, false, false, 0},
-        {"dgr", false, false, false, 0},
-        {"deepinversion-pixels", true, false, false, 3},
-        {"real-hkd", true, true, false, 0},
-        {"joint", true, true, true, 0},
+        {"finetune", true, false, false, 0}, {"cwd", true, false, false, 1},
+        {"cwd+", false, false, false, 2},    {"er", false, false, false, 0},
+        {"dgr", false, false, false, 0},     {"deepinversion-pixels", true, false, false, 3},
+        {"real-hkd", true, true, false, 0},  {"joint", true, true, true, 0},
     };
     rc_settings s = learning_settings();
     s.pixel_batches = 3;
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         const rc_method *m;
         SUCCEEDS(rc_method_find(expected[i].name, &m));
-        assert_int_equal(rc_method_shares_first_task(m), expected[i].shares_first);
+        assert_int_equal(rc_method_shares_first_task(m, &s), expected[i].shares_first);
         assert_int_equal(rc_method_takes_old_images(m), expected[i].takes_old);
         assert_int_equal(rc_method_trains_on_old_images(m), expected[i].trains_on_old);
         assert_int_equal(rc_method_inversion(m, &s, 0).parts, 0);
         assert_int_equal(rc_method_inversion(m, &s, 1).parts, expected[i].parts);
+    }
+}
+
+/* What a row asks for unless settings do. */
+static void settings_come_before_rows(void **state)
+{
+    (void)state;
+    rc_settings s = rc_settings_default();
+    const rc_method *cwd, *plus;
+    SUCCEEDS(rc_method_find("cwd", &cwd));
+    SUCCEEDS(rc_method_find("cwd+", &plus));
+    assert_int_equal(rc_generators(cwd, &s), 1);
+    assert_int_equal(rc_generators(plus, &s), 2);
+    s.generators = 5;
+    assert_int_equal(rc_generators(cwd, &s), 5);
+    assert_int_equal(rc_generators(plus, &s), 5);
+    static const struct {
+        const char *rotations;
+        bool cwd[2], plus[2], narrow[2],
+            shares; /* in the first task and later ones; cwd+ where images are not square */
+    } expected[] = {
+        {"method", {false, false}, {true, true}, {false, false}, false},
+        {"off", {false, false}, {false, false}, {false, false}, true},
+        {"first", {true, false}, {true, false}, {true, false}, true},
+        {"all", {true, true}, {true, true}, {true, true}, true},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        snprintf(s.rotations, sizeof s.rotations, "%s", expected[i].rotations);
+        for (int later = 0; later < 2; later++) {
+            assert_int_equal(rc_method_turns(cwd, &s, true, 7 * later), expected[i].cwd[later]);
+            assert_int_equal(rc_method_turns(plus, &s, true, 7 * later), expected[i].plus[later]);
+            assert_int_equal(rc_method_turns(plus, &s, false, 7 * later), expected[i].narrow[later]);
+        }
+        assert_true(rc_method_shares_first_task(cwd, &s));
+        assert_int_equal(rc_method_shares_first_task(plus, &s), expected[i].shares);
     }
 }
 
@@ -393,6 +425,7 @@ int main(void)
         cmocka_unit_test(the_second_pass_moves_running_statistics_again),
         cmocka_unit_test(one_batch_shares_statistics),
         cmocka_unit_test(rows_say_what_they_need),
+        cmocka_unit_test(settings_come_before_rows),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

@@ -460,6 +460,8 @@ static void without_additions_it_is_cwd(void **state)
     (void)state;
     rc_settings s = learning_settings();
     s.plus_drawn = 0;
+    s.generators = 1;
+    snprintf(s.rotations, sizeof s.rotations, "off");
     snprintf(s.plus_statistics, sizeof s.plus_statistics, "dreams");
     learning_bits cwd = teach("cwd", &s), plus = teach("cwd+", &s);
     assert_true(learning_same(cwd, plus));

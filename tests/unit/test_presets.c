@@ -331,7 +331,7 @@ static void presets_have_the_published_values(void **state)
         {"zoom", "0"},
         {"colour", "0"},
         {"trivial", "false"},
-        {"rotations", "off"},
+        {"rotations", "method"},
         {"cutout", "0"},
         {"mixup", "0"},
         {"cutmix", "0"},

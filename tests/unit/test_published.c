@@ -34,7 +34,7 @@ static const struct number {
 } numbers[] = {
     INTEGER(net_width, 16, 1, 4096),
     INTEGER(net_blocks, 1, 1, 32),
-    INTEGER(generators, 1, 1, 8),
+    INTEGER(generators, 0, 0, 8),
     INTEGER(generator_width, 32, 2, 4096),
     INTEGER(noise, 1000, 1, 65536),
     INTEGER(batch, 128, 2, 65536),
@@ -129,7 +129,7 @@ static void defaults_are_those_of_cifar100(void **state)
     assert_string_equal(s.net, "resnet32");
     assert_string_equal(s.generator, "generator");
     assert_string_equal(s.plus_statistics, "moved");
-    assert_string_equal(s.rotations, "off");
+    assert_string_equal(s.rotations, "method");
     assert_true(!s.trivial && !s.plus_variances && !s.plain_statistics && !s.class_covariances);
     assert_true(s.flip && !s.cosine);
     assert_int_equal(s.seed, 1);

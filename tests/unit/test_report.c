@@ -395,6 +395,32 @@ static void many_images_that_are_taken_for_another_class_have_a_share(void **sta
     says(RC_REPORT_CSV, "confused", "\"b\",\"a\",250000000,25\n");
 }
 
+/* How many runs the first variant of a method has, of two with these settings. */
+static void two_runs_with(const char *method, const char *one, const char *other, const char *expected)
+{
+    static const char form[] = "{\"method\":\"%s\",\"task_sizes\":[2],\"tasks_done\":1,\"tasks\":[" TASK(
+        "2", "1", "[1]") "],\"run\":{\"dataset\":\"cifar100\",\"config\":{%s}}}";
+    char json[1024];
+    snprintf(json, sizeof json, form, method, one);
+    run_file_bytes(in_folder("one"), "results.json", json, strlen(json));
+    snprintf(json, sizeof json, form, method, other);
+    run_file_bytes(in_folder("two"), "results.json", json, strlen(json));
+    says(RC_REPORT_CSV, "accuracy", expected);
+}
+
+static void values_of_rows_are_those_that_were_numbers(void **state)
+{
+    (void)state;
+    two_runs_with("er-5120", "\"buffer_size\":\"500\"", "\"buffer_size\":\"0\"", "\"2 runs\"");
+    two_runs_with("er", "\"buffer_size\":\"0\"", "\"buffer_size\":\"501\"", "\"ER, buffer_size 501\"");
+    two_runs_with("lode", "\"lode_rho\":\"0\"", "\"lode_rho\":\"0.05\"", "\"2 runs\"");
+    two_runs_with("cwd", "\"generators\":\"1\",\"rotations\":\"off\"", "\"generators\":\"0\",\"rotations\":\"method\"",
+                  "\"2 runs\"");
+    two_runs_with("cwd", "\"generators\":\"1\"", "\"generators\":\"2\"", "\"CwD, generators 2\"");
+    two_runs_with("cwd+", "\"generators\":\"1\"", "\"generators\":\"0\"", "\"CwD+, generators 1\"");
+    two_runs_with("cwd+", "\"rotations\":\"method\"", "\"rotations\":\"off\"", "\"CwD+, rotations off\"");
+}
+
 static void settings_without_names_are_passed_over(void **state)
 {
     static const char json[] = "{\"method\":\"cwd\",\"task_sizes\":[2],\"tasks_done\":1,\"tasks\":[" TASK(
@@ -538,6 +564,7 @@ int main(void)
         IN_FOLDER(classes_are_matched_by_name),
         IN_FOLDER(files_that_do_not_fit_are_refused),
         IN_FOLDER(many_images_that_are_taken_for_another_class_have_a_share),
+        IN_FOLDER(values_of_rows_are_those_that_were_numbers),
         IN_FOLDER(settings_without_names_are_passed_over),
         IN_FOLDER(places_without_runs_are_told),
         IN_FOLDER(files_and_links),

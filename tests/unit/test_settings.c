@@ -70,6 +70,9 @@ static const struct {
     {"cwd", "paper_constant_scale", "true", false},
     {"cwd", "paper_no_refinement", "true", false},
     {"cwd", "dce_momentum", "0.5", true}, /* its average begins when all old classes have been dreamt of: at once */
+    {"cwd+", "generators", "1", false},
+    {"cwd+", "rotations", "off", false},
+    {"cwd+", "rotations", "first", false},
     {"cwd+", "plus_kd_new", "1", false},
     {"cwd+", "plus_kd_dreams", "1", false},
     {"cwd+", "plus_ce_dreams", "1", false},

@@ -535,7 +535,9 @@ static rc_settings settings(bool printed)
     s.milestone[0] = 2;
     s.milestone[1] = 3;
     s.inversion_steps = INVERSION_STEPS;
-    s.plus_drawn = 0; /* unit/moved knows what cwd+ adds to the stages of CwD */
+    s.generators = 1; /* unit/moved knows what cwd+ adds to the stages of CwD */
+    snprintf(s.rotations, sizeof s.rotations, "off");
+    s.plus_drawn = 0;
     snprintf(s.plus_statistics, sizeof s.plus_statistics, "dreams");
     s.pixel_batches = PIXEL_BATCHES;
     s.pixel_steps = PIXEL_STEPS;
