@@ -270,3 +270,22 @@ void rc_run_folder_close(rc_run_folder *folder)
         (void)rc_file_close(folder->lock);
     *folder = (rc_run_folder){0};
 }
+
+const char *rc_run_setting(const rc_json *run, const char *method, const char *key)
+{
+    static const struct {
+        const char *name, *before, *now, *except; /* the method that has a value of its own since then */
+        bool second;                              /* up to the second format of runs alone */
+    } renamed[] = {{"buffer_size", "500", "0", "", true},
+                   {"lode_rho", "0.05", "0", "", true},
+                   {"generators", "1", "0", "cwd+", false},
+                   {"rotations", "off", "method", "cwd+", false}};
+    const char *value = rc_json_string(rc_json_member(rc_json_member(run, "config"), key));
+    const char *kind = rc_json_string(rc_json_member(run, "format"));
+    bool second = kind == NULL || strcmp(kind, format) < 0;
+    for (size_t i = 0; value != NULL && i < sizeof renamed / sizeof *renamed; i++)
+        if (strcmp(key, renamed[i].name) == 0 && strcmp(value, renamed[i].before) == 0 &&
+            strcmp(method, renamed[i].except) != 0 && (second || !renamed[i].second))
+            return renamed[i].now;
+    return value;
+}

@@ -37,4 +37,8 @@ rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_r
 rc_status rc_run_folder_look(rc_run_folder *folder, const char *path, const rc_json *like, bool *alike);
 void rc_run_folder_close(rc_run_folder *folder); /* a zeroed one is fine */
 
+/* What a run wrote for a setting into its files (run.json, the member `run` of results.json), as this version says it;
+ * NULL: nothing. Where the method's own value counts today, earlier versions wrote the number that others have. */
+const char *rc_run_setting(const rc_json *run, const char *method, const char *key);
+
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "experiment/run_folder.h"
 
 /* ---- which runs belong together ---------------------------------------------------------------------------------- */
 
@@ -26,37 +27,19 @@ static const rc_json *config_of(const rc_report_run *run)
     return rc_json_is(config, RC_JSON_OBJECT) ? config : NULL;
 }
 
-/* Where a setting now says that the method's own value counts, earlier versions wrote a number and took the same one,
- * but for the method `except`. */
-static bool mean_the_same(const rc_report_run *run, const char *setting, const char *here, const char *there)
-{
-    static const struct {
-        const char *name, *now, *before, *except;
-    } own[] = {{"buffer_size", "0", "500", ""},
-               {"lode_rho", "0", "0.05", ""},
-               {"generators", "0", "1", "cwd+"},
-               {"rotations", "method", "off", "cwd+"}};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strcmp(setting, own[i].name) == 0 && strcmp(run->method, own[i].except) != 0 &&
-            ((strcmp(here, own[i].now) == 0 && strcmp(there, own[i].before) == 0) ||
-             (strcmp(here, own[i].before) == 0 && strcmp(there, own[i].now) == 0)))
-            return true;
-    return strcmp(here, there) == 0;
-}
-
 /* Do both runs, which are of one method, have the setting, with different values? (Earlier versions had fewer.) */
-static bool differs(const rc_json *setting, const rc_report_run *other)
+static bool differ_in(const char *setting, const rc_report_run *a, const rc_report_run *b)
 {
-    const char *here = rc_json_string(setting), *key = rc_json_key(setting);
-    const char *there = rc_json_string(rc_json_member(config_of(other), key));
-    return !may_differ(key) && here != NULL && there != NULL && !mean_the_same(other, key, here, there);
+    const char *here = rc_run_setting(a->identity, a->method, setting);
+    const char *there = rc_run_setting(b->identity, b->method, setting);
+    return !may_differ(setting) && here != NULL && there != NULL && strcmp(here, there) != 0;
 }
 
 static bool same_settings(const rc_report_run *a, const rc_report_run *b)
 {
     const rc_json *setting = NULL;
     while ((setting = rc_json_next(config_of(a), setting)) != NULL)
-        if (differs(setting, b))
+        if (differ_in(rc_json_key(setting), a, b))
             return false;
     return true;
 }
@@ -167,7 +150,7 @@ static void write_label(const rc_report_set *set, rc_report_variant *variant)
         bool tells = false;
         for (int i = 0; i < set->variants && !tells; i++)
             tells = strcmp(title_of(&set->variant[i]), title_of(variant)) == 0 &&
-                    differs(setting, set->variant[i].run[0]);
+                    differ_in(rc_json_key(setting), variant->run[0], set->variant[i].run[0]);
         if (tells)
             used += (size_t)snprintf(variant->label + used, sizeof variant->label - used, ", %s %s",
                                      rc_json_key(setting), rc_json_string(setting));

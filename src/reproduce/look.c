@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "cil/task_stream.h"
+#include "experiment/run_folder.h"
 #include "reproduce/reproduce.h"
 
 /* Of the cell as it would be run now. */
@@ -34,20 +35,13 @@ static void data_part(const char *fingerprint, char hash[RC_HASH_SIZE])
 
 /* Do the settings that a cell was run with mean what those of the table mean? A setting that came later counts as its
  * default, which leaves everything as it was. */
-static bool same_settings(const rc_json *run, const rc_config *now)
+static bool same_settings(const rc_json *run, const char *method, const rc_config *now)
 {
     const rc_json *settings = rc_json_member(run, "config");
-    const char *format = rc_json_string(rc_json_member(run, "format"));
-    bool older = format != NULL && strcmp(format, "recollect-run-2") == 0;
     rc_config_item item;
     char value[RC_CONFIG_VALUE];
     for (int i = 0; rc_config_item_at(i, &item); i++) {
-        const char *theirs = rc_json_string(rc_json_member(settings, item.name));
-        /* Of these the second format has the numbers of other rows, where a row has its own: they said nothing. */
-        if (older && strcmp(item.name, "buffer_size") == 0 && theirs != NULL && strcmp(theirs, "500") == 0)
-            theirs = "0";
-        if (older && strcmp(item.name, "lode_rho") == 0 && theirs != NULL && strcmp(theirs, "0.05") == 0)
-            theirs = "0";
+        const char *theirs = rc_run_setting(run, method, item.name);
         theirs = theirs != NULL ? theirs : item.default_value;
         if (strcmp(item.name, "data") == 0)
             continue;
@@ -83,7 +77,7 @@ static rc_status check(const rc_paper_cell *cell, double scale, const char *path
     const char *hash = data_hash[0] != '\0' ? data_hash : found_hash;
     RC_TRY(rc_paper_cell_config(cell, scale, &config));
     RC_TRY(expected_fingerprint(cell, &config, hash, expected));
-    if (found != NULL && same_settings(run, &config)) {
+    if (found != NULL && same_settings(run, cell->line.method->name, &config)) {
         with_settings_of(expected, found, same);
         found = same;
     }

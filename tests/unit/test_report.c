@@ -413,6 +413,10 @@ static void values_of_rows_are_those_that_were_numbers(void **state)
     (void)state;
     two_runs_with("er-5120", "\"buffer_size\":\"500\"", "\"buffer_size\":\"0\"", "\"2 runs\"");
     two_runs_with("er", "\"buffer_size\":\"0\"", "\"buffer_size\":\"501\"", "\"ER, buffer_size 501\"");
+    two_runs_with("er", "\"buffer_size\":\"0\"", "\"buffer_size\":\"500\"}, \"format\":\"recollect-run-3\", \"a\":{",
+                  "\"ER, buffer_size 500\"");
+    two_runs_with("er", "\"buffer_size\":\"0\"", "\"buffer_size\":\"500\"}, \"format\":\"recollect-run-2\", \"a\":{",
+                  "\"2 runs\"");
     two_runs_with("lode", "\"lode_rho\":\"0\"", "\"lode_rho\":\"0.05\"", "\"2 runs\"");
     two_runs_with("cwd", "\"generators\":\"1\",\"rotations\":\"off\"", "\"generators\":\"0\",\"rotations\":\"method\"",
                   "\"2 runs\"");
