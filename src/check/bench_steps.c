@@ -22,11 +22,26 @@ static void summarise(double *taken, int times, rc_step_time *time)
     time->least = taken[0];
 }
 
+/* How many steps a turn has. Where they are asynchronous, the host waits as seldom as in training: a turn takes a
+ * quarter of a second, as those of the peers in bench/ do, or has RC_STEP_MOST of them. */
+static rc_status choose_steps(rc_step_world *w, int *each)
+{
+    *each = w->be->about.asynchronous ? RC_STEP_BATCHES : 1;
+    RC_TRY(rc_step_world_run(w, 0, *each)); /* which also gets ready */
+    if (!w->be->about.asynchronous)
+        return RC_OK;
+    double began = rc_now();
+    RC_TRY(rc_step_world_run(w, 0, *each));
+    double steps = 0.25 * *each / (rc_now() - began);
+    *each = steps > RC_STEP_MOST ? RC_STEP_MOST : steps > *each ? (int)steps : *each;
+    return RC_OK;
+}
+
 static rc_status measure(rc_step_world *w, int times, rc_step_time *time)
 {
-    int each = w->be->about.asynchronous ? RC_STEP_BATCHES : 1;
+    int each;
     double *taken = rc_alloc(NULL, (size_t)times * sizeof *taken);
-    rc_status status = taken ? rc_step_world_run(w, 0, each) : RC_OUT_OF_MEMORY;
+    rc_status status = taken ? choose_steps(w, &each) : RC_OUT_OF_MEMORY;
     for (int i = 0; i < times && status == RC_OK; i++) {
         double began = rc_now();
         status = rc_step_world_run(w, (i + 1) * each, each);
@@ -51,7 +66,8 @@ rc_status rc_bench_step(rc_backend *backend, const char *name, int batch, int si
 
 /* ---- side by side --------------------------------------------------------------------------------------------- */
 
-enum { ROUND = 8 }; /* times as many steps as alone: who is done first waits little for the others */
+/* Steps of a round: so many that who is done first waits little for the others. */
+enum { ROUND = 8, ROUND_ASYNCHRONOUS = 32 };
 
 typedef struct job {
     struct jobs *all;
@@ -82,7 +98,7 @@ static bool all_well(const jobs *all)
 static void run_rounds(job *j, rc_step_world *w)
 {
     jobs *all = j->all;
-    int each = j->status == RC_OK && w->be->about.asynchronous ? RC_STEP_BATCHES : 1, number = 0;
+    int steps = j->status == RC_OK && w->be->about.asynchronous ? ROUND_ASYNCHRONOUS : ROUND;
     for (int i = 0; i < all->times; i++) {
         pthread_barrier_wait(&all->barrier);
         bool well = all_well(all);
@@ -90,11 +106,11 @@ static void run_rounds(job *j, rc_step_world *w)
         if (!well)
             break;
         double began = rc_now();
-        for (int k = 0; k < ROUND && j->status == RC_OK; k++)
-            j->status = rc_step_world_run(w, number += each, each);
+        if (j->status == RC_OK)
+            j->status = rc_step_world_run(w, (i + 1) * steps, steps);
         pthread_barrier_wait(&all->barrier);
         if (j == all->job)
-            all->taken[i] = (rc_now() - began) / (ROUND * each * all->count);
+            all->taken[i] = (rc_now() - began) / (steps * all->count);
     }
     pthread_barrier_wait(&all->barrier); /* nothing is torn down beside a step that is timed */
 }

@@ -23,26 +23,32 @@ const char *rc_step_world_net(int size)
 
 /* ---- what a step works on ------------------------------------------------------------------------------------- */
 
+/* Images in the order of all steps of one call, whichever batch it begins with. */
+static size_t order_count(const rc_step_world *w)
+{
+    return (size_t)w->batch * (RC_STEP_BATCHES - 1 + RC_STEP_MOST);
+}
+
 static rc_status make_data(rc_step_world *w, int first_class)
 {
     rc_backend *be = w->be;
     size_t count = (size_t)w->batch * RC_STEP_BATCHES, pixels = count * (size_t)w->size * (size_t)w->size * 3;
     RC_TRY(be->alloc(be, pixels, &w->images));
     RC_TRY(be->alloc(be, count * sizeof(int32_t), &w->labels));
-    RC_TRY(be->alloc(be, count * sizeof(int32_t), &w->order));
+    RC_TRY(be->alloc(be, order_count(w) * sizeof(int32_t), &w->order));
     uint8_t *images = rc_alloc(NULL, pixels);
-    int32_t *numbers = rc_alloc(NULL, 2 * count * sizeof *numbers);
+    int32_t *numbers = rc_alloc(NULL, (count + order_count(w)) * sizeof *numbers);
     rc_status status = images && numbers ? RC_OK : RC_OUT_OF_MEMORY;
     for (size_t i = 0; status == RC_OK && i < pixels; i++)
         images[i] = (uint8_t)rc_rng_bits((rc_rng){w->seed, 1}, i);
-    for (size_t i = 0; status == RC_OK && i < count; i++) {
+    for (size_t i = 0; status == RC_OK && i < count; i++)
         numbers[i] = first_class + (int32_t)(i % CLASSES_PER_TASK);
-        numbers[count + i] = (int32_t)(w->plain ? i : (i * 7) % count);
-    }
+    for (size_t i = 0; status == RC_OK && i < order_count(w); i++)
+        numbers[count + i] = (int32_t)((w->plain ? i : i * 7) % count);
     if (status == RC_OK) {
         be->write_bytes(be, w->images, images, pixels);
         be->write_bytes(be, w->labels, numbers, count * sizeof *numbers);
-        be->write_bytes(be, w->order, numbers + count, count * sizeof *numbers);
+        be->write_bytes(be, w->order, numbers + count, order_count(w) * sizeof *numbers);
     }
     rc_free(NULL, images);
     rc_free(NULL, numbers);
@@ -272,12 +278,12 @@ void rc_step_world_scale(rc_step_world *w, float factor)
 
 rc_status rc_step_world_reverse(rc_step_world *w)
 {
-    int count = w->batch * RC_STEP_BATCHES;
+    int batch = w->batch, count = (int)order_count(w);
     int32_t *order = rc_alloc(NULL, (size_t)count * sizeof *order);
     if (!order)
         return RC_OUT_OF_MEMORY;
     for (int i = 0; i < count; i++)
-        order[i] = i / w->batch * w->batch + w->batch - 1 - i % w->batch;
+        order[i] = i / batch % RC_STEP_BATCHES * batch + batch - 1 - i % batch;
     w->be->write_bytes(w->be, w->order, order, (size_t)count * sizeof *order);
     rc_status status = w->be->sync(w->be);
     rc_free(NULL, order);

@@ -18,7 +18,8 @@
 
 #include "cil/step_inversion.h"
 
-enum { RC_STEP_BATCHES = 4 }; /* batches of images in the data */
+/* Batches of images in the data, and steps of one call at most, in which they come again and again. */
+enum { RC_STEP_BATCHES = 4, RC_STEP_MOST = 64 };
 
 typedef enum rc_step_start { RC_START_PUBLISHED, RC_START_SMOOTH, RC_START_COUNT } rc_step_start;
 
@@ -57,7 +58,8 @@ rc_status rc_step_world_reverse(rc_step_world *world);
 /* Step `number` of refinement, once; of a world of one task. */
 rc_status rc_step_world_refine(rc_step_world *world, int number);
 
-/* `count` steps from step `number` on; every batch of the data comes before the first one comes again. */
+/* `count` steps from step `number` on, of which the host waits for the last; every batch of the data comes before the
+ * first one comes again. */
 rc_status rc_step_world_run(rc_step_world *world, int number, int count);
 
 /* Losses (RC_LOSS_COUNT) of the last step, and the gradient that it took of the parameters of a net: the student's, or
