@@ -163,7 +163,8 @@ enum {
     RC_LAZY_ACT = 16,      /* any activation */
     RC_LAZY_OUTPUT = 32,   /* raw is an output */
     RC_LAZY_IDENTITY = 64, /* RC_LAZY_SKIP: of stride 1 */
-    RC_LAZY_RELU = 128     /* ReLU */
+    RC_LAZY_RELU = 128,    /* ReLU */
+    RC_LAZY_LEAKY = 256    /* leaky ReLU */
 };
 
 /* Indices of buffers, -1 where the tensor has none. */

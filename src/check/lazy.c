@@ -173,6 +173,8 @@ rc_lazy rc_case_lazy(rc_case *c, const char *name, int n, int h, int w, int chan
         add_skip(c, &t, (features & RC_LAZY_IDENTITY) != 0);
     if (features & RC_LAZY_RELU)
         t.act = RC_ACT_RELU;
+    if (features & RC_LAZY_LEAKY)
+        t.act = RC_ACT_LEAKY_RELU;
     if (features & RC_LAZY_ACT)
         t.act = draw_act(c);
     if ((features & RC_LAZY_STORED) && rc_case_chance(c, percent / 2)) {

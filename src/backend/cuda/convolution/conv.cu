@@ -2,6 +2,7 @@
 #include "backend/cuda/convolution/chain.h"
 #include "backend/cuda/convolution/conv.h"
 #include "backend/cuda/convolution/conv_mma.h"
+#include "backend/cuda/convolution/conv_stem.h"
 #include "backend/cuda/convolution/conv_strip.h"
 #include "backend/cuda/map/norm.cuh"
 
@@ -65,7 +66,8 @@ static void conv_backward_weight(rc_backend *be, const rc_conv *conv, const rc_t
 static bool reads_finished_gradient(rc_backend *be, const rc_conv *conv, int n)
 {
     const rc_cuda *cuda = rc_cuda_of(be);
-    return rc_cuda_conv_whole.workspace(cuda, conv, n) == 0 && rc_cuda_wide_gradients(cuda, conv, n);
+    bool last = cuda->bf16 && rc_cuda_is_last_layer(conv);
+    return rc_cuda_conv_whole.workspace(cuda, conv, n) == 0 && (last || rc_cuda_wide_gradients(cuda, conv, n));
 }
 
 /* ---- joined normalisations -------------------------------------------------------------------------------------- */

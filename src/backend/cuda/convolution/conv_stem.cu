@@ -1,5 +1,6 @@
-/* Forward convolution of a first layer (conv_stem.h). It writes eight times what it reads and multiplies little, so it
- * is to run at the speed of memory: what counts is how many instructions a result takes.
+/* Convolutions from eight channels to 64 or a multiple (conv_stem.h): a first layer forward, and the data gradient of a
+ * last layer that makes images. What they write is eight times what they multiply, so they are to run at the speed of
+ * memory: what counts is how many instructions a result takes.
  *
  * Every warp works for itself. It has 32 of the block's 64 channels and walks down a strip of 32 columns, a line at a
  * time. The lines of the image travel to a ring of its own (cp.async), STEM_AHEAD lines before they are used, with a
@@ -11,7 +12,7 @@
  *     taps       0, 1   3, 4   6, 7   2, 5   -, 8
  *
  * Results go to memory as they leave the products (warp_shape in conv_gather.cuh): four lanes have the 32 channels of a
- * pixel. */
+ * pixel. A gradient's sums need raw of the same pixels: a lane copies what it will need itself to another ring. */
 #include "backend/cuda/convolution/conv_stem.h"
 
 #include "backend/cuda/convolution/conv_launch.cuh"
@@ -23,17 +24,20 @@ enum {
     STEM_LINES = 8, /* three in use and those on their way, a power of two */
     STEM_LINE = (STEM_POSITIONS + 2) * 16,
     STEM_WARP_BYTES = STEM_LINES * STEM_LINE,
-    STEM_SHARED = CONV_WARPS * STEM_WARP_BYTES
+    STEM_RAW_LINES = STEM_AHEAD + 1,         /* a power of two, too */
+    STEM_RAW_LINE = STEM_POSITIONS * 32 * 2, /* 32 channels of a warp */
+    STEM_RAW_BYTES = STEM_RAW_LINES * STEM_RAW_LINE,
+    STEM_TABLE = SINK_ROWS * STEM_CHANNELS * 4
 };
 static_assert(STEM_LINES >= STEM_AHEAD + 3, "the ring holds what is in use and what is on its way");
-static_assert((int)STEM_SHARED >= (int)FINISH_NORM_BYTES, "finish_norm has room");
+static_assert((int)(CONV_WARPS * STEM_WARP_BYTES) >= (int)FINISH_NORM_BYTES, "finish_norm has room");
 
-struct stem_arguments {
+template <typename Sink> struct stem_arguments {
     tile_cut cut;  /* tiles are lines of a strip */
     const bf16 *x; /* (n, h, w, 8) */
-    forward_sink sink;
+    Sink sink;
     unsigned *tickets; /* these are as in gather_arguments */
-    train_norm norm;
+    typename Sink::norm norm;
     bool hurries;
     const char *weights;
 };
@@ -76,26 +80,26 @@ struct stem_reader {
     int y;                    /* that line */
     bool inside, last_inside; /* the pixel, and the one that lies 32 further on, of the first two lanes */
 
-    __device__ stem_reader(const stem_arguments &a, const stem_piece &piece, unsigned shared)
+    __device__ stem_reader(const tile_cut &cut, const bf16 *map, const stem_piece &piece, unsigned shared)
     {
-        int lane = threadIdx.x % 32, w = a.cut.source_w, x = piece.column - 1 + lane;
+        int lane = threadIdx.x % 32, w = cut.source_w, x = piece.column - 1 + lane;
         y = piece.row - 1;
         inside = (unsigned)x < (unsigned)w;
         last_inside = x + STEM_POSITIONS < w;
-        from = a.x + ((long long)(piece.image * a.cut.source_h + y) * w + x) * 8;
+        from = map + ((long long)(piece.image * cut.source_h + y) * w + x) * 8;
         to = shared + lane * 16;
         ring = shared + lane % 16 * 16 + lane / 16 * 16; /* half of the rows are the second tap's */
     }
 
     /* The next line of the image, number `line` of the piece; the first is the one above the first result. */
-    __device__ void copy(const stem_arguments &a, int line)
+    __device__ void copy(const tile_cut &cut, int line)
     {
         unsigned place = to + line % STEM_LINES * STEM_LINE;
-        bool exists = (unsigned)y < (unsigned)a.cut.source_h;
+        bool exists = (unsigned)y < (unsigned)cut.source_h;
         copy16_async_part(place, from, exists && inside ? 16 : 0);
         if (threadIdx.x % 32 < 2)
             copy16_async_part(place + STEM_POSITIONS * 16, from + STEM_POSITIONS * 8, exists && last_inside ? 16 : 0);
-        from += a.cut.source_w * 8;
+        from += cut.source_w * 8;
         y++;
     }
 
@@ -120,29 +124,39 @@ struct stem_reader {
     }
 };
 
-/* What a lane does with eight channels of a pixel. */
-template <bool APPLY> struct stem_writer;
+/* ---- what a lane does with eight channels of a pixel ------------------------------------------------------------- */
 
 /* The finished value, after ReLU. */
-template <> struct stem_writer<true> {
-    float8 scale, shift; /* the bias is part of the shift */
+struct stem_value {
+    typedef forward_sink sink;
+    static constexpr int TABLE = 0, RING = 0; /* bytes of shared memory: of the block, and of a warp */
+    float8 scale, shift;                      /* the bias is part of the shift */
 
-    __device__ stem_writer(const forward_sink &sink, int group, int channel)
+    __device__ stem_value(const stem_arguments<sink> &a, int group, int channel, char *, char *)
     {
 #pragma unroll
         for (int k = 0; k < 8; k++) {
             float row[SINK_ROWS];
-            sink.read(row, group, channel + k);
+            a.sink.read(row, group, channel + k);
             scale.v[k] = row[ROW_SCALE];
             shift.v[k] = row[ROW_BIAS] * row[ROW_SCALE] + row[ROW_SHIFT];
         }
     }
 
-    __device__ void add_bias(const forward_sink &, int, float (&)[stem_shape::TILES_N][4]) const
+    __device__ bf16 *begin(const sink &to, size_t at)
+    {
+        return to.raw + at;
+    }
+
+    template <bool WHOLE> __device__ void copy(const tile_cut &, int, int, int)
     {
     }
 
-    __device__ void take(float8 v, bf16 *to)
+    __device__ void add_bias(const sink &, int, float (&)[stem_shape::TILES_N][4]) const
+    {
+    }
+
+    __device__ void take(float8 v, bf16 *to, int, int)
     {
 #pragma unroll
         for (int k = 0; k < 8; k++)
@@ -151,41 +165,65 @@ template <> struct stem_writer<true> {
                                   pack_rectified(v.v[4], v.v[5]), pack_rectified(v.v[6], v.v[7]));
     }
 
-    __device__ void write(const stem_arguments &, tile_share, int, char *)
+    __device__ void write(const stem_arguments<sink> &, tile_share, int, char *)
     {
     }
 };
 
+/* Writes the block's sums, and does the normalisation that has joined. */
+template <typename Sink>
+__device__ inline void write_stem_sums(const stem_arguments<Sink> &a, tile_share share, int channel,
+                                       lane_sums<8> &sums, char *space)
+{
+    int cp = a.sink.y.cp;
+    if (a.sink.partial)
+        write_sums<STEM_CHANNELS, false>(a.sink.partial, a.cut, share, 0, cp, channel, sums, (float *)space);
+    if (a.tickets)
+        finish_norm<STEM_CHANNELS>(a.norm, a.tickets + blockIdx.y, a.sink.partial, a.cut.most_blocks, cp, channel,
+                                   (double *)space);
+}
+
 /* Raw, with its sums. */
-template <> struct stem_writer<false> {
+struct stem_raw {
+    typedef forward_sink sink;
+    static constexpr int TABLE = 0, RING = 0;
     float8 center;
     lane_sums<8> sums;
 
-    __device__ stem_writer(const forward_sink &sink, int group, int channel)
+    __device__ stem_raw(const stem_arguments<sink> &a, int group, int channel, char *, char *)
     {
 #pragma unroll
         for (int k = 0; k < 8; k++) {
             float row[SINK_ROWS];
-            sink.read(row, group, channel + k);
+            a.sink.read(row, group, channel + k);
             center.v[k] = row[ROW_CENTER];
         }
         sums = {};
     }
 
-    __device__ void add_bias(const forward_sink &sink, int channel, float (&sum)[stem_shape::TILES_N][4]) const
+    __device__ bf16 *begin(const sink &to, size_t at)
     {
-        if (!sink.bias)
+        return to.raw + at;
+    }
+
+    template <bool WHOLE> __device__ void copy(const tile_cut &, int, int, int)
+    {
+    }
+
+    __device__ void add_bias(const sink &to, int channel, float (&sum)[stem_shape::TILES_N][4]) const
+    {
+        if (!to.bias)
             return;
 #pragma unroll
         for (int j = 0; j < stem_shape::TILES_N; j++) {
-            float even = __ldg(sink.bias + channel + 2 * j), odd = __ldg(sink.bias + channel + 2 * j + 1);
+            float even = __ldg(to.bias + channel + 2 * j), odd = __ldg(to.bias + channel + 2 * j + 1);
 #pragma unroll
             for (int k = 0; k < 4; k++)
                 sum[j][k] += k % 2 ? odd : even;
         }
     }
 
-    __device__ void take(float8 v, bf16 *to)
+    __device__ void take(float8 v, bf16 *to, int, int)
     {
         v = store_rounded8(to, v); /* sums are of what readers will see */
 #pragma unroll
@@ -196,40 +234,108 @@ template <> struct stem_writer<false> {
         }
     }
 
-    __device__ void write(const stem_arguments &a, tile_share share, int channel, char *space)
+    __device__ void write(const stem_arguments<sink> &a, tile_share share, int channel, char *space)
     {
-        int cp = a.sink.y.cp;
-        if (a.sink.partial)
-            write_sums<STEM_CHANNELS, false>(a.sink.partial, a.cut, share, 0, cp, channel, sums, (float *)space);
-        if (a.tickets)
-            finish_norm<STEM_CHANNELS>(a.norm, a.tickets + blockIdx.y, a.sink.partial, a.cut.most_blocks, cp, channel,
-                                       (double *)space);
+        write_stem_sums(a, share, channel, sums, space);
     }
 };
 
+/* A gradient, with the sums that the normalisation of its layer needs. */
+struct stem_gradient {
+    typedef gradient_sink sink;
+    static constexpr int TABLE = STEM_TABLE, RING = STEM_RAW_BYTES;
+    const float *table; /* of this lane's channels */
+    unsigned ring;      /* from this lane's vectors on */
+    const bf16 *from;   /* raw of this lane's first pixel of the line that is copied next */
+    float below;
+    lane_sums<8> sums;
+
+    __device__ stem_gradient(const stem_arguments<sink> &a, int group, int channel, char *shared, char *warp_ring)
+    {
+        int first = channel / STEM_CHANNELS * STEM_CHANNELS;
+        make_table(a.sink, group, first, STEM_CHANNELS, (float *)shared);
+        table = (const float *)shared + channel - first;
+        ring = shared_address(warp_ring) + threadIdx.x % 32 * 16;
+        below = a.sink.below;
+        sums = {};
+        __syncthreads();
+    }
+
+    __device__ bf16 *begin(const sink &to, size_t at)
+    {
+        from = to.y.raw + at;
+        return to.dx + at;
+    }
+
+    template <bool WHOLE> __device__ void copy(const tile_cut &cut, int cp, int column, int line)
+    {
+#pragma unroll
+        for (int place = 0; place < STEM_POSITIONS; place += 8) {
+            unsigned to = ring + line % STEM_RAW_LINES * STEM_RAW_LINE + place * 64;
+            if (WHOLE)
+                copy16_async(to, from + place * cp);
+            else
+                copy16_async_part(to, from + place * cp, column + place < cut.out_w ? 16 : 0);
+        }
+        from += cut.out_w * cp;
+    }
+
+    __device__ void add_bias(const sink &, int, float (&)[stem_shape::TILES_N][4]) const
+    {
+    }
+
+    __device__ void take(float8 v, bf16 *to, int line, int place)
+    {
+        uint4 bits;
+        load_shared16((unsigned *)&bits, ring + line % STEM_RAW_LINES * STEM_RAW_LINE + place * 64);
+        float8 raw = unpack8(bits);
+        lane_rows<8> rows = rows_at(table, STEM_CHANNELS);
+        v = store_rounded8(to, v);
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+            float z = raw.v[k] * rows.scale.v[k] + rows.shift.v[k];
+            float dz = z > 0 ? v.v[k] : below * v.v[k];
+            sums.first.v[k] += dz;
+            sums.second.v[k] += dz * (raw.v[k] - rows.center.v[k]);
+        }
+    }
+
+    __device__ void write(const stem_arguments<sink> &a, tile_share share, int channel, char *space)
+    {
+        write_stem_sums(a, share, channel, sums, space);
+    }
+};
+
+/* ---- a block ----------------------------------------------------------------------------------------------------- */
+
 /* WHOLE: all positions of the strip exist. */
 template <bool WHOLE, typename Writer>
-__device__ inline void run_piece(const stem_arguments &a, const stem_piece &piece, unsigned shared, int channel,
-                                 const stem_weights &weights, Writer &writer)
+__device__ inline void run_piece(const stem_arguments<typename Writer::sink> &a, const stem_piece &piece,
+                                 unsigned shared, int channel, const stem_weights &weights, Writer &writer)
 {
     int cp = a.sink.y.cp, column = piece.column + threadIdx.x % 32 / 4;
-    bf16 *to = a.sink.raw + ((long long)(piece.image * a.cut.out_h + piece.row) * a.cut.out_w + column) * cp + channel;
-    stem_reader reader(a, piece, shared);
+    size_t row = (size_t)(piece.image * a.cut.out_h + piece.row);
+    bf16 *to = writer.begin(a.sink, (row * a.cut.out_w + column) * cp + channel);
+    stem_reader reader(a.cut, a.x, piece, shared);
     __syncwarp(); /* nobody reads the piece before any more */
-    reader.copy(a, 0);
-    reader.copy(a, 1);
+    reader.copy(a.cut, 0);
+    reader.copy(a.cut, 1);
 #pragma unroll
     for (int line = 0; line < STEM_AHEAD; line++) {
-        if (line < piece.lines)
-            reader.copy(a, line + 2);
+        if (line < piece.lines) {
+            reader.copy(a.cut, line + 2);
+            writer.template copy<WHOLE>(a.cut, cp, column, line);
+        }
         close_copies();
     }
 #pragma unroll 1
     for (int line = 0; line < piece.lines; line++, to += a.cut.out_w * cp) {
         wait_for_older_copies<STEM_AHEAD - 1>();
         __syncwarp(); /* the line is there, of all lanes, and nobody reads the line before */
-        if (line + STEM_AHEAD < piece.lines)
-            reader.copy(a, line + STEM_AHEAD + 2);
+        if (line + STEM_AHEAD < piece.lines) {
+            reader.copy(a.cut, line + STEM_AHEAD + 2);
+            writer.template copy<WHOLE>(a.cut, cp, column, line + STEM_AHEAD);
+        }
         close_copies();
 #pragma unroll
         for (int i = 0; i < stem_shape::TILES_M; i++) {
@@ -244,19 +350,21 @@ __device__ inline void run_piece(const stem_arguments &a, const stem_piece &piec
                 for (int k = 0; k < 8; k++)
                     v.v[k] = sum[k / 2][low * 2 + k % 2];
                 if (WHOLE || column + place < a.cut.out_w)
-                    writer.take(v, to + place * cp);
+                    writer.take(v, to + place * cp, line, place);
             }
         }
     }
 }
 
-/* Grid: (blocks, tiles of c_out). */
-template <bool APPLY>
-__global__ void __launch_bounds__(CONV_THREADS, 2) stem_kernel(const __grid_constant__ stem_arguments a)
+/* Shared memory: the writer's table, then of each warp its ring and the writer's. Grid: (blocks, tiles of results). */
+template <typename Writer>
+__global__ void __launch_bounds__(CONV_THREADS, 2)
+    stem_kernel(const __grid_constant__ stem_arguments<typename Writer::sink> a)
 {
     char *shared = dynamic_shared();
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, block_channel = blockIdx.y * STEM_CHANNELS;
     int half = warp % stem_shape::WARPS_N, channel = block_channel + half * stem_shape::CHANNELS + lane % 4 * 8;
+    char *mine = shared + Writer::TABLE + warp * (STEM_WARP_BYTES + Writer::RING);
     tile_share share = share_of_block(a.cut, blockIdx.x);
     /* Weights are older than the kernel before: they travel while that one ends. */
     stem_weights weights;
@@ -266,7 +374,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2) stem_kernel(const __grid_cons
     wait_for_kernel_before();
     if (a.hurries && !a.tickets)
         start_kernel_after();
-    stem_writer<APPLY> writer(a.sink, share.group, channel);
+    Writer writer(a, share.group, channel, shared, mine + STEM_WARP_BYTES);
     int all = a.cut.blocks[share.group] * stem_shape::WARPS_M, number = share.row * stem_shape::WARPS_M + warp / 2;
     int next = (int)((long long)share.tiles * number / all), end = (int)((long long)share.tiles * (number + 1) / all);
     while (next < end) {
@@ -275,42 +383,67 @@ __global__ void __launch_bounds__(CONV_THREADS, 2) stem_kernel(const __grid_cons
         stem_piece piece = {group_begin(a.cut.groups, share.group) + image, row,
                             (strip - image * a.cut.tiles_x) * STEM_POSITIONS, left};
         if (piece.column + STEM_POSITIONS <= a.cut.out_w)
-            run_piece<true>(a, piece, shared_address(shared) + warp * STEM_WARP_BYTES, channel, weights, writer);
+            run_piece<true>(a, piece, shared_address(mine), channel, weights, writer);
         else
-            run_piece<false>(a, piece, shared_address(shared) + warp * STEM_WARP_BYTES, channel, weights, writer);
+            run_piece<false>(a, piece, shared_address(mine), channel, weights, writer);
         next += left;
     }
     writer.write(a, share, block_channel, shared);
 }
 
-bool rc_cuda_stem_forward(rc_cuda *cuda, const rc_conv *conv, const value_source &source, const forward_sink &sink,
-                          const rc_tensor *y, const float *weight)
+/* ---- launch ------------------------------------------------------------------------------------------------------ */
+
+template <typename Writer>
+static bool launch_stem(rc_cuda *cuda, const char *operation, const rc_conv *conv, bool forward, const bf16 *x,
+                        const typename Writer::sink &sink, const rc_tensor *batch, const float *weight)
 {
+    typedef stem_arguments<typename Writer::sink> arguments;
+    constexpr int BYTES = Writer::TABLE + CONV_WARPS * (STEM_WARP_BYTES + Writer::RING);
     axis_taps taps;
-    bool plain = source.what == PENDING_NOTHING && !source.x.fill;
-    bool simple = !sink.apply || (!sink.y.skip && sink.y.act == RC_ACT_RELU);
-    if (!rc_cuda_is_first_layer(conv) || !plain || !simple || !rc_cuda_forward_taps(conv, &taps))
+    if (BYTES > cuda->shared_bytes ||
+        !(forward ? rc_cuda_forward_taps(conv, &taps) : rc_cuda_backward_taps(conv, &taps)))
         return false;
-    stem_arguments *a = held_launch<stem_arguments>::begin(cuda);
-    a->x = source.x.raw;
+    arguments *a = held_launch<arguments>::begin(cuda);
+    a->x = x;
     a->sink = sink;
     tile_cut *cut = &a->cut;
-    cut->groups = view_groups(y);
-    rc_cuda_set_maps(cut, conv, true, &taps, 1);
+    cut->groups = view_groups(batch);
+    rc_cuda_set_maps(cut, conv, forward, &taps, 1);
     cut->images = 1;
     cut->tiles_y = cut->out_h;
     cut->tiles_x = (cut->out_w + STEM_POSITIONS - 1) / STEM_POSITIONS;
-    int rows = rc_cuda_partial_rows(y->n * cut->out_h * cut->out_w), blocks = 2 * cuda->multiprocessors;
+    int rows = rc_cuda_partial_rows(batch->n * cut->out_h * cut->out_w), blocks = 2 * cuda->multiprocessors;
     blocks = blocks < rows ? blocks : rows;
     blocks = rc_cuda_deal_tiles(cut, blocks > cut->groups.count ? blocks : cut->groups.count);
     conv_form form;
-    rc_cuda_set_form(conv, true, &taps, &form);
+    rc_cuda_set_form(conv, forward, &taps, &form);
     form.chunk_c = 8;
     form.chunks = 1;
     form.tile_c = STEM_CHANNELS;
-    form.tiles = conv->c_out / STEM_CHANNELS;
-    held_launch<stem_arguments>::hold(cuda, "conv_forward", sink.apply ? stem_kernel<true> : stem_kernel<false>,
-                                      CONV_THREADS, form, weight, dim3((unsigned)blocks, (unsigned)form.tiles),
-                                      STEM_SHARED);
+    form.tiles = form.result_c / STEM_CHANNELS;
+    held_launch<arguments>::hold(cuda, operation, stem_kernel<Writer>, CONV_THREADS, form, weight,
+                                 dim3((unsigned)blocks, (unsigned)form.tiles), BYTES);
     return true;
+}
+
+bool rc_cuda_stem_forward(rc_cuda *cuda, const rc_conv *conv, const value_source &source, const forward_sink &sink,
+                          const rc_tensor *y, const float *weight)
+{
+    static const char operation[] = "conv_forward";
+    bool plain = source.what == PENDING_NOTHING && !source.x.fill;
+    bool simple = !sink.apply || (!sink.y.skip && sink.y.act == RC_ACT_RELU);
+    if (!rc_cuda_is_first_layer(conv) || !plain || !simple)
+        return false;
+    return sink.apply ? launch_stem<stem_value>(cuda, operation, conv, true, source.x.raw, sink, y, weight)
+                      : launch_stem<stem_raw>(cuda, operation, conv, true, source.x.raw, sink, y, weight);
+}
+
+bool rc_cuda_stem_backward_data(rc_cuda *cuda, const rc_conv *conv, const gradient_source &source,
+                                const gradient_sink &sink, const rc_tensor *x, const float *weight)
+{
+    /* The slope is that of two lines, and raw tells it. */
+    bool simple = !sink.slopes || (!is_curved(sink.y.act) && !sink.y.stored);
+    if (!rc_cuda_is_last_layer(conv) || source.what != PENDING_NOTHING || !sink.partial || sink.addend || !simple)
+        return false;
+    return launch_stem<stem_gradient>(cuda, "conv_backward_data", conv, false, source.dy.g, sink, x, weight);
 }

@@ -1,4 +1,5 @@
-/* First layers: nine taps at stride 1, at most eight channels of an image, 64 channels of the result or a multiple. */
+/* First layers: nine taps at stride 1, at most eight channels of an image, 64 channels of the result or a multiple. Last
+ * layers of nets that make images have the same the other way round, and their data gradient is as a first layer. */
 #ifndef RC_BACKEND_CUDA_CONVOLUTION_CONV_STEM_H
 #define RC_BACKEND_CUDA_CONVOLUTION_CONV_STEM_H
 
@@ -6,14 +7,26 @@
 
 enum { STEM_CHANNELS = 64 /* of a block's results */ };
 
-static inline bool rc_cuda_is_first_layer(const rc_conv *conv)
+static inline bool rc_cuda_has_stem_taps(const rc_conv *conv)
 {
-    bool shape = conv->k == 3 && conv->stride == 1 && conv->pad == 1 && conv->up == 1 && !conv->transposed;
-    return shape && rc_cuda_padded(conv->c_in) == 8 && conv->c_out % STEM_CHANNELS == 0;
+    return conv->k == 3 && conv->stride == 1 && conv->pad == 1 && conv->up == 1 && !conv->transposed;
 }
 
-/* Forward (conv_stem.cu); false: not taken. */
+static inline bool rc_cuda_is_first_layer(const rc_conv *conv)
+{
+    return rc_cuda_has_stem_taps(conv) && rc_cuda_padded(conv->c_in) == 8 && conv->c_out % STEM_CHANNELS == 0;
+}
+
+static inline bool rc_cuda_is_last_layer(const rc_conv *conv)
+{
+    return rc_cuda_has_stem_taps(conv) && rc_cuda_padded(conv->c_out) == 8 && conv->c_in % STEM_CHANNELS == 0;
+}
+
+/* Forward of a first layer, and the data gradient of a last one, from dL/draw with nothing pending (conv_stem.cu);
+ * false: not taken. */
 bool rc_cuda_stem_forward(rc_cuda *cuda, const rc_conv *conv, const value_source &source, const forward_sink &sink,
                           const rc_tensor *y, const float *weight);
+bool rc_cuda_stem_backward_data(rc_cuda *cuda, const rc_conv *conv, const gradient_source &source,
+                                const gradient_sink &sink, const rc_tensor *x, const float *weight);
 
 #endif
