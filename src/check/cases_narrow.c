@@ -43,10 +43,10 @@ static rc_status reserve(rc_run *r)
     return r->be->reserve_conv(r->be, &p->conv, p->n);
 }
 
-/* ---- with respect to the weights: of x is pending nothing, or normalisation and ReLU; of dL/dy the same, or that of
- * a sum ---------------------------------------------------------------------------------------------------------- */
+/* ---- with respect to the weights ------------------------------------------------------------------------------- */
 
-/* Sizes that are no multiple of a tile's. */
+/* Of x is pending nothing, or normalisation and ReLU; of dL/dy the same, or that of a sum. Sizes are no multiple of a
+ * tile's. */
 static const struct {
     int c_in, c_out, stride, size;
 } shapes[] = {
@@ -94,9 +94,9 @@ static void run_backward_weight(rc_run *r)
     r->be->conv_backward_weight(r->be, &p->conv, &x, &dy, rc_at(r, p->dweight), NULL);
 }
 
-/* ---- with respect to the data, of last layers that make images: of dL/dy is pending nothing, and of x normalisation
- * with an activation, whose sums are taken ------------------------------------------------------------------------ */
+/* ---- with respect to the data ---------------------------------------------------------------------------------- */
 
+/* Last layers that make images: of dL/dy is pending nothing, of x normalisation with an activation or without. */
 static const struct {
     int c_in, c_out, side, n;
 } last_shapes[] = {{64, 3, 35, 3}, {128, 1, 32, 2}, {64, 8, 9, 3}, {64, 3, 64, 2}};

@@ -4,9 +4,10 @@
  *
  * Every warp works for itself. It has 32 of the block's 64 channels and walks down a strip of 32 columns, a line at a
  * time. The lines of the image travel to a ring of its own (cp.async), STEM_AHEAD lines before they are used, with a
- * column more on each side. All weights stay in registers: two taps of eight channels make a product, five products all
- * nine. Positions are the rows of the products. Rows 0 to 15 of the first tap lie beside those of the second in shared
- * memory, or a line below, so that ldmatrix finds both:
+ * column more on each side; the lane that has copied a pixel applies what is pending there. All weights stay in
+ * registers: two taps of eight channels make a product, five products all nine. Positions are the rows of the products.
+ * Rows 0 to 15 of the first tap lie beside those of the second in shared memory, or a line below, so that ldmatrix
+ * finds both:
  *
  *     product     0      1      2      3      4          tap 3 y + x is line y, column x
  *     taps       0, 1   3, 4   6, 7   2, 5   -, 8
@@ -27,14 +28,17 @@ enum {
     STEM_RAW_LINES = STEM_AHEAD + 1,         /* a power of two, too */
     STEM_RAW_LINE = STEM_POSITIONS * 32 * 2, /* 32 channels of a warp */
     STEM_RAW_BYTES = STEM_RAW_LINES * STEM_RAW_LINE,
-    STEM_TABLE = SINK_ROWS * STEM_CHANNELS * 4
+    STEM_TABLE = SINK_ROWS * STEM_CHANNELS * 4,
+    STEM_SOURCE_TABLE = (int)value_source::ROWS * 8 * 4,
+    STEM_RESERVED = 1024 /* bytes of shared memory that nvcc keeps for itself from sm_90 on */
 };
 static_assert(STEM_LINES >= STEM_AHEAD + 3, "the ring holds what is in use and what is on its way");
 static_assert((int)(CONV_WARPS * STEM_WARP_BYTES) >= (int)FINISH_NORM_BYTES, "finish_norm has room");
 
 template <typename Sink> struct stem_arguments {
-    tile_cut cut;  /* tiles are lines of a strip */
-    const bf16 *x; /* (n, h, w, 8) */
+    tile_cut cut;        /* tiles are lines of a strip */
+    const bf16 *x;       /* (n, h, w, 8) */
+    value_source source; /* x, if something is pending */
     Sink sink;
     unsigned *tickets; /* these are as in gather_arguments */
     typename Sink::norm norm;
@@ -74,33 +78,75 @@ struct stem_piece {
     int image, row, column, lines;
 };
 
-struct stem_reader {
-    const bf16 *from; /* this lane's pixel of the line that is copied next */
+template <pending WHAT> struct stem_reader {
+    const value_source &source;
+    const float *table; /* of the source's coefficients, in shared memory */
+    const bf16 *from;   /* this lane's pixel of the line that is copied next */
+    char *space;        /* the ring, from that pixel's column on */
     unsigned to, ring;
-    int y;                    /* that line */
+    bf16 *fill;               /* the value of this lane's pixel of the line that is finished next; NULL: not wanted */
+    int row, h, lines;        /* of the first line, and how many there are in the map, and of results */
     bool inside, last_inside; /* the pixel, and the one that lies 32 further on, of the first two lanes */
 
-    __device__ stem_reader(const tile_cut &cut, const bf16 *map, const stem_piece &piece, unsigned shared)
+    template <typename Sink>
+    __device__ stem_reader(const stem_arguments<Sink> &a, const stem_piece &piece, const float *coefficients,
+                           char *shared)
+        : source(a.source), table(coefficients), row(piece.row - 1), h(a.cut.source_h), lines(piece.lines)
     {
-        int lane = threadIdx.x % 32, w = cut.source_w, x = piece.column - 1 + lane;
-        y = piece.row - 1;
+        int lane = threadIdx.x % 32, w = a.cut.source_w, x = piece.column - 1 + lane;
         inside = (unsigned)x < (unsigned)w;
-        last_inside = x + STEM_POSITIONS < w;
-        from = map + ((long long)(piece.image * cut.source_h + y) * w + x) * 8;
-        to = shared + lane * 16;
-        ring = shared + lane % 16 * 16 + lane / 16 * 16; /* half of the rows are the second tap's */
+        last_inside = lane < 2 && x + STEM_POSITIONS < w;
+        long long first = ((long long)(piece.image * h + row) * w + x) * 8;
+        from = a.x + first;
+        bool fills = source.x.fill && blockIdx.y == 0 && threadIdx.x / 32 % stem_shape::WARPS_N == 0;
+        fill = fills ? source.x.fill + first : NULL;
+        space = shared + lane * 16;
+        to = shared_address(space);
+        ring = shared_address(shared) + lane % 16 * 16 + lane / 16 * 16; /* half of the rows are the second tap's */
+    }
+
+    __device__ bool exists(int line) const
+    {
+        return (unsigned)(row + line) < (unsigned)h;
+    }
+
+    __device__ static int place(int line)
+    {
+        return line % STEM_LINES * STEM_LINE;
     }
 
     /* The next line of the image, number `line` of the piece; the first is the one above the first result. */
     __device__ void copy(const tile_cut &cut, int line)
     {
-        unsigned place = to + line % STEM_LINES * STEM_LINE;
-        bool exists = (unsigned)y < (unsigned)cut.source_h;
-        copy16_async_part(place, from, exists && inside ? 16 : 0);
+        unsigned at = to + place(line);
+        copy16_async_part(at, from, exists(line) && inside ? 16 : 0);
         if (threadIdx.x % 32 < 2)
-            copy16_async_part(place + STEM_POSITIONS * 16, from + STEM_POSITIONS * 8, exists && last_inside ? 16 : 0);
+            copy16_async_part(at + STEM_POSITIONS * 16, from + STEM_POSITIONS * 8,
+                              exists(line) && last_inside ? 16 : 0);
         from += cut.source_w * 8;
-        y++;
+    }
+
+    /* Applies what is pending to what this lane has copied of a line, one after the other. Fills the value of pixels
+     * that are results' places: not of those on either side, nor above and below. */
+    __device__ void finish(const tile_cut &cut, int line)
+    {
+        if constexpr (WHAT != PENDING_NOTHING) {
+            bool between = fill && line > 0 && line <= lines;
+#pragma unroll
+            for (int more = 0; more < 2; more++) {
+                uint4 *at = (uint4 *)(space + place(line) + more * STEM_POSITIONS * 16);
+                value_source::fetched f = {};
+                if (!exists(line) || !(more ? last_inside : inside)) /* stays 0 */
+                    continue;
+                f.raw = *at;
+                uint4 value = source.template finish<WHAT>(f, coefficients_at(source, table));
+                *at = value;
+                if (between && (threadIdx.x % 32 == 0) == (more == 1))
+                    *(uint4 *)(fill + more * STEM_POSITIONS * 8) = value;
+            }
+            if (fill)
+                fill += cut.source_w * 8;
+        }
     }
 
     /* Results of 16 positions of a line, from number 16 tile on. */
@@ -109,8 +155,8 @@ struct stem_reader {
     {
         unsigned address[STEM_PRODUCTS];
 #pragma unroll
-        for (int row = 0; row < 3; row++)
-            address[row] = ring + (line + row) % STEM_LINES * STEM_LINE + tile * 256;
+        for (int y = 0; y < 3; y++)
+            address[y] = ring + place(line + y) + tile * 256;
         address[3] = threadIdx.x % 32 < 16 ? address[0] + 32 : address[1] + 16;
         address[4] = address[2] + 16;
 #pragma unroll
@@ -258,7 +304,6 @@ struct stem_gradient {
         ring = shared_address(warp_ring) + threadIdx.x % 32 * 16;
         below = a.sink.below;
         sums = {};
-        __syncthreads();
     }
 
     __device__ bf16 *begin(const sink &to, size_t at)
@@ -309,14 +354,15 @@ struct stem_gradient {
 /* ---- a block ----------------------------------------------------------------------------------------------------- */
 
 /* WHOLE: all positions of the strip exist. */
-template <bool WHOLE, typename Writer>
+template <bool WHOLE, pending WHAT, typename Writer>
 __device__ inline void run_piece(const stem_arguments<typename Writer::sink> &a, const stem_piece &piece,
-                                 unsigned shared, int channel, const stem_weights &weights, Writer &writer)
+                                 const float *table, char *shared, int channel, const stem_weights &weights,
+                                 Writer &writer)
 {
     int cp = a.sink.y.cp, column = piece.column + threadIdx.x % 32 / 4;
     size_t row = (size_t)(piece.image * a.cut.out_h + piece.row);
     bf16 *to = writer.begin(a.sink, (row * a.cut.out_w + column) * cp + channel);
-    stem_reader reader(a.cut, a.x, piece, shared);
+    stem_reader<WHAT> reader(a, piece, table, shared);
     __syncwarp(); /* nobody reads the piece before any more */
     reader.copy(a.cut, 0);
     reader.copy(a.cut, 1);
@@ -328,9 +374,15 @@ __device__ inline void run_piece(const stem_arguments<typename Writer::sink> &a,
         }
         close_copies();
     }
+    if (WHAT != PENDING_NOTHING) {
+        wait_for_older_copies<STEM_AHEAD - 1>();
+        reader.finish(a.cut, 0);
+        reader.finish(a.cut, 1);
+    }
 #pragma unroll 1
     for (int line = 0; line < piece.lines; line++, to += a.cut.out_w * cp) {
         wait_for_older_copies<STEM_AHEAD - 1>();
+        reader.finish(a.cut, line + 2);
         __syncwarp(); /* the line is there, of all lanes, and nobody reads the line before */
         if (line + STEM_AHEAD < piece.lines) {
             reader.copy(a.cut, line + STEM_AHEAD + 2);
@@ -356,15 +408,23 @@ __device__ inline void run_piece(const stem_arguments<typename Writer::sink> &a,
     }
 }
 
-/* Shared memory: the writer's table, then of each warp its ring and the writer's. Grid: (blocks, tiles of results). */
-template <typename Writer>
+template <pending WHAT, typename Writer> struct stem_space { /* bytes of shared memory */
+    static constexpr int TABLES = Writer::TABLE + (WHAT == PENDING_NOTHING ? 0 : STEM_SOURCE_TABLE);
+    static constexpr int WARP = STEM_WARP_BYTES + Writer::RING; /* its ring, and the writer's */
+    static constexpr int ALL = TABLES + CONV_WARPS * WARP;
+};
+
+/* Grid: (blocks, tiles of results). */
+template <pending WHAT, typename Writer>
 __global__ void __launch_bounds__(CONV_THREADS, 2)
     stem_kernel(const __grid_constant__ stem_arguments<typename Writer::sink> a)
 {
+    using space = stem_space<WHAT, Writer>;
     char *shared = dynamic_shared();
+    float *table = (float *)(shared + Writer::TABLE); /* of the source */
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, block_channel = blockIdx.y * STEM_CHANNELS;
     int half = warp % stem_shape::WARPS_N, channel = block_channel + half * stem_shape::CHANNELS + lane % 4 * 8;
-    char *mine = shared + Writer::TABLE + warp * (STEM_WARP_BYTES + Writer::RING);
+    char *mine = shared + space::TABLES + warp * space::WARP;
     tile_share share = share_of_block(a.cut, blockIdx.x);
     /* Weights are older than the kernel before: they travel while that one ends. */
     stem_weights weights;
@@ -375,6 +435,10 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
     if (a.hurries && !a.tickets)
         start_kernel_after();
     Writer writer(a, share.group, channel, shared, mine + STEM_WARP_BYTES);
+    if (WHAT != PENDING_NOTHING)
+        make_table(a.source, share.group, 0, 8, table);
+    if (space::TABLES > 0)
+        __syncthreads();
     int all = a.cut.blocks[share.group] * stem_shape::WARPS_M, number = share.row * stem_shape::WARPS_M + warp / 2;
     int next = (int)((long long)share.tiles * number / all), end = (int)((long long)share.tiles * (number + 1) / all);
     while (next < end) {
@@ -383,9 +447,9 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
         stem_piece piece = {group_begin(a.cut.groups, share.group) + image, row,
                             (strip - image * a.cut.tiles_x) * STEM_POSITIONS, left};
         if (piece.column + STEM_POSITIONS <= a.cut.out_w)
-            run_piece<true>(a, piece, shared_address(mine), channel, weights, writer);
+            run_piece<true, WHAT>(a, piece, table, mine, channel, weights, writer);
         else
-            run_piece<false>(a, piece, shared_address(mine), channel, weights, writer);
+            run_piece<false, WHAT>(a, piece, table, mine, channel, weights, writer);
         next += left;
     }
     writer.write(a, share, block_channel, shared);
@@ -393,18 +457,22 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
 
 /* ---- launch ------------------------------------------------------------------------------------------------------ */
 
-template <typename Writer>
+/* source NULL: nothing is pending of x. */
+template <pending WHAT, typename Writer>
 static bool launch_stem(rc_cuda *cuda, const char *operation, const rc_conv *conv, bool forward, const bf16 *x,
-                        const typename Writer::sink &sink, const rc_tensor *batch, const float *weight)
+                        const value_source *source, const typename Writer::sink &sink, const rc_tensor *batch,
+                        const float *weight)
 {
     typedef stem_arguments<typename Writer::sink> arguments;
-    constexpr int BYTES = Writer::TABLE + CONV_WARPS * (STEM_WARP_BYTES + Writer::RING);
+    constexpr int BYTES = stem_space<WHAT, Writer>::ALL;
     axis_taps taps;
-    if (BYTES > cuda->shared_bytes ||
+    if (BYTES + STEM_RESERVED > cuda->shared_bytes ||
         !(forward ? rc_cuda_forward_taps(conv, &taps) : rc_cuda_backward_taps(conv, &taps)))
         return false;
     arguments *a = held_launch<arguments>::begin(cuda);
     a->x = x;
+    if (source)
+        a->source = *source;
     a->sink = sink;
     tile_cut *cut = &a->cut;
     cut->groups = view_groups(batch);
@@ -421,7 +489,7 @@ static bool launch_stem(rc_cuda *cuda, const char *operation, const rc_conv *con
     form.chunks = 1;
     form.tile_c = STEM_CHANNELS;
     form.tiles = form.result_c / STEM_CHANNELS;
-    held_launch<arguments>::hold(cuda, operation, stem_kernel<Writer>, CONV_THREADS, form, weight,
+    held_launch<arguments>::hold(cuda, operation, stem_kernel<WHAT, Writer>, CONV_THREADS, form, weight,
                                  dim3((unsigned)blocks, (unsigned)form.tiles), BYTES);
     return true;
 }
@@ -430,12 +498,16 @@ bool rc_cuda_stem_forward(rc_cuda *cuda, const rc_conv *conv, const value_source
                           const rc_tensor *y, const float *weight)
 {
     static const char operation[] = "conv_forward";
-    bool plain = source.what == PENDING_NOTHING && !source.x.fill;
-    bool simple = !sink.apply || (!sink.y.skip && sink.y.act == RC_ACT_RELU);
-    if (!rc_cuda_is_first_layer(conv) || !plain || !simple)
+    const bf16 *x = source.x.raw;
+    bool plain = source.what == PENDING_NOTHING;
+    bool simple = sink.apply ? plain && !sink.y.skip && sink.y.act == RC_ACT_RELU
+                             : plain || source.what == PENDING_USUAL;
+    bool fills = !source.x.fill || (!plain && conv->oh == conv->h && conv->ow == conv->w);
+    if (!rc_cuda_is_first_layer(conv) || !fills || !simple)
         return false;
-    return sink.apply ? launch_stem<stem_value>(cuda, operation, conv, true, source.x.raw, sink, y, weight)
-                      : launch_stem<stem_raw>(cuda, operation, conv, true, source.x.raw, sink, y, weight);
+    return sink.apply ? launch_stem<PENDING_NOTHING, stem_value>(cuda, operation, conv, true, x, NULL, sink, y, weight)
+           : plain    ? launch_stem<PENDING_NOTHING, stem_raw>(cuda, operation, conv, true, x, NULL, sink, y, weight)
+                      : launch_stem<PENDING_USUAL, stem_raw>(cuda, operation, conv, true, x, &source, sink, y, weight);
 }
 
 bool rc_cuda_stem_backward_data(rc_cuda *cuda, const rc_conv *conv, const gradient_source &source,
@@ -445,5 +517,6 @@ bool rc_cuda_stem_backward_data(rc_cuda *cuda, const rc_conv *conv, const gradie
     bool simple = !sink.slopes || (!is_curved(sink.y.act) && !sink.y.stored);
     if (!rc_cuda_is_last_layer(conv) || source.what != PENDING_NOTHING || !sink.partial || sink.addend || !simple)
         return false;
-    return launch_stem<stem_gradient>(cuda, "conv_backward_data", conv, false, source.dy.g, sink, x, weight);
+    return launch_stem<PENDING_NOTHING, stem_gradient>(cuda, "conv_backward_data", conv, false, source.dy.g, NULL, sink,
+                                                       x, weight);
 }

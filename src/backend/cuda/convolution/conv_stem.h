@@ -1,5 +1,6 @@
-/* First layers: nine taps at stride 1, at most eight channels of an image, 64 channels of the result or a multiple. Last
- * layers of nets that make images have the same the other way round, and their data gradient is as a first layer. */
+/* First layers: nine taps at stride 1, at most eight channels of an image, 64 channels of the result or a multiple.
+ * Last layers of nets that make images have the same the other way round, and their data gradient is as a first
+ * layer. */
 #ifndef RC_BACKEND_CUDA_CONVOLUTION_CONV_STEM_H
 #define RC_BACKEND_CUDA_CONVOLUTION_CONV_STEM_H
 
