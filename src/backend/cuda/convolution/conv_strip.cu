@@ -137,7 +137,8 @@ bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, 
         cut->phase_chunks[phase] = cut->chunks;
     int tiles = count_tiles(cut);
     deal_tiles(cuda, plan);
-    return tiles * form->tiles * phases >= STRIP_BLOCKS * cuda->multiprocessors;
+    /* Half of the multiprocessors with one block each still multiply faster than all of them with conv_wide.cuh. */
+    return tiles * form->tiles * phases >= greatest(STRIP_BLOCKS, cuda->multiprocessors / 2);
 }
 
 bool rc_cuda_plan_beside(const rc_cuda *cuda, const rc_conv *conv, const rc_conv *beside, const rc_tensor *batch,
