@@ -388,18 +388,53 @@ static void draw_sum_backward(rc_case *c)
         p->back_sums = rc_case_back_sums(c, &p->x, 0);
 }
 
+/* Of dL/draw. */
+static rc_tensor plain_shape(const rc_tensor *y)
+{
+    rc_tensor plain = {.n = y->n, .h = y->h, .w = y->w, .c = y->c, .groups = y->groups};
+    memcpy(plain.group_end, y->group_end, sizeof y->group_end);
+    return plain;
+}
+
 static void run_sum_backward(rc_run *r)
 {
     const norm_case *p = rc_run_parameters(r);
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
-    rc_tensor of_draw = {.n = y.n, .h = y.h, .w = y.w, .c = y.c, .groups = y.groups};
-    memcpy(of_draw.group_end, y.group_end, sizeof y.group_end);
+    rc_tensor of_draw = plain_shape(&y);
     rc_back_epilogue epilogue = {.x = &x, .partial = rc_at(r, p->back_sums.partial), .add = p->add};
     rc_back_epilogue overwrite = {.x = &of_draw};
     r->be->skip_backward(r->be, &dy, rc_at(r, p->dx), &epilogue);
     r->be->copy_backward(r->be, &dy, rc_at(r, p->draw), &overwrite);
     rc_run_back_sums(r, &p->back_sums, &x);
+}
+
+/* A normalisation passes its gradient on to an activation before it, which is finished in its place, as the last layers
+ * of a generator have it: a backend may do both at once. */
+static void draw_twice_backward(rc_case *c)
+{
+    norm_case *p = rc_case_parameters(c);
+    shape s = draw_shape(c);
+    rc_groups groups = rc_case_groups(c, s.n);
+    p->dy.y = rc_case_lazy(c, "y", s.n, s.h, s.w, s.c, groups,
+                           RC_LAZY_BN | (rc_case_chance(c, 30) ? RC_LAZY_RELU | RC_LAZY_STORED : 0), false);
+    p->dy.g = rc_case_act(c, "g", RC_IN, s.n, s.h, s.w, s.c);
+    p->dy.a = rc_case_channel(c, "a", RC_IN, groups.count, s.c);
+    p->dy.b = rc_case_channel(c, "b", RC_IN, groups.count, s.c);
+    p->dy.c = rc_case_channel(c, "c", RC_IN, groups.count, s.c);
+    p->x = rc_case_lazy(c, "x", s.n, s.h, s.w, s.c, groups, RC_LAZY_ACT | (rc_case_chance(c, 50) ? RC_LAZY_STORED : 0),
+                        false);
+    p->dx = rc_case_act(c, "dx", RC_OUT, s.n, s.h, s.w, s.c);
+}
+
+static void run_twice_backward(rc_run *r)
+{
+    const norm_case *p = rc_run_parameters(r);
+    rc_tensor y, x = rc_run_tensor(r, &p->x), of_draw = plain_shape(&x);
+    rc_grad dy = rc_run_gradient(r, &p->dy, &y), dx = {.y = &x, .g = rc_at(r, p->dx)};
+    rc_back_epilogue on = {.x = &x}, overwrite = {.x = &of_draw};
+    r->be->copy_backward(r->be, &dy, dx.g, &on);
+    r->be->copy_backward(r->be, &dx, dx.g, &overwrite);
 }
 
 /* ---- bench: a residual sum of a classifier's first stage -------------------------------------------------------- */
@@ -484,6 +519,7 @@ static const rc_operation operations[] = {
      bench_materialise},
     {"skip_backward", "skip_backward", 30, 200, sizeof(norm_case), draw_skip_backward, NULL, run_skip_backward,
      bench_skip_backward},
+    {"copy_backward_twice", "", 20, 200, sizeof(norm_case), draw_twice_backward, NULL, run_twice_backward, NULL},
     {"skip_and_copy_backward", "", 20, 200, sizeof(norm_case), draw_sum_backward, NULL, run_sum_backward, NULL},
 };
 const rc_operation_list rc_cases_norm = {operations, sizeof operations / sizeof *operations};

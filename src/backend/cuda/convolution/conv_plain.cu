@@ -42,18 +42,34 @@ __global__ static void __launch_bounds__(PLAIN_THREADS, Source::LOADS == 1 ? 4 :
     }
 }
 
-template <typename Source>
-static void write_plain(rc_cuda *cuda, const char *operation, const Source &source, const rc_tensor *shape, bf16 *to)
+static plain_cut cut_plain(const rc_tensor *shape, int cp)
 {
-    int cp = source.channels(), vectors = cp / 8 < PLAIN_THREADS ? cp / 8 : PLAIN_THREADS;
-    int pixels = PLAIN_THREADS / vectors * PLAIN_PIXELS;
+    int vectors = cp / 8 < PLAIN_THREADS ? cp / 8 : PLAIN_THREADS;
     plain_cut cut = {view_groups(shape), shape->h, shape->w, cp, vectors, reciprocal(shape->w)};
-    dim3 grid((unsigned)((shape->h * shape->w + pixels - 1) / pixels), (unsigned)shape->n,
-              (unsigned)((cp / 8 + vectors - 1) / vectors));
+    return cut;
+}
+
+static dim3 plain_grid(const plain_cut &cut, int images)
+{
+    int pixels = PLAIN_THREADS / cut.vectors * PLAIN_PIXELS;
+    return dim3((unsigned)((cut.h * cut.w + pixels - 1) / pixels), (unsigned)images,
+                (unsigned)((cut.cp / 8 + cut.vectors - 1) / cut.vectors));
+}
+
+template <typename Source>
+static void launch_plain(rc_cuda *cuda, const char *operation, const Source &source, const plain_cut &cut, int images,
+                         bf16 *to)
+{
     rc_cuda_launch_early(cuda, operation,
                          source.what == PENDING_USUAL ? plain_kernel<PENDING_USUAL, Source>
                                                       : plain_kernel<PENDING_ANY, Source>,
-                         grid, PLAIN_THREADS, 0, source, cut, to);
+                         plain_grid(cut, images), PLAIN_THREADS, 0, source, cut, to);
+}
+
+template <typename Source>
+static void write_plain(rc_cuda *cuda, const char *operation, const Source &source, const rc_tensor *shape, bf16 *to)
+{
+    launch_plain(cuda, operation, source, cut_plain(shape, source.channels()), shape->n, to);
 }
 
 size_t rc_cuda_plain_bytes(int n, int h, int w, int c)
@@ -80,8 +96,95 @@ const bf16 *rc_cuda_plain(rc_cuda *cuda, const char *operation, const gradient_s
     return space;
 }
 
+/* ---- dL/draw ----------------------------------------------------------------------------------------------------- */
+
+/* Held back until it is known whether dL/draw is the gradient of a layer whose own is asked for next, in its place. */
+struct draw_arguments {
+    gradient_source source, next; /* of the layer before: an activation is all that is pending */
+    plain_cut cut;
+    bf16 *to;
+    int images;
+    const char *operation;
+};
+
+/* As plain_kernel, for both layers at once: what the one leaves is rounded as if it had gone to memory. */
+__global__ static void __launch_bounds__(PLAIN_THREADS, 2)
+    two_draws_kernel(const __grid_constant__ draw_arguments a)
+{
+    begin_after_kernel_before();
+    const plain_cut &cut = a.cut;
+    int image = blockIdx.y, lanes = PLAIN_THREADS / cut.vectors, lane = threadIdx.x / cut.vectors;
+    int channel = (blockIdx.z * cut.vectors + threadIdx.x % cut.vectors) * 8;
+    if (lane >= lanes || channel >= cut.cp)
+        return;
+    rectangle whole = make_rectangle(1, cut.h, cut.w, 0, cut.by_w);
+    gradient_source::lines lines = a.source.walk(whole, image, 0, 0, 1, channel);
+    gradient_source::coefficients by = coefficients_of(a.source, group_of(cut.groups, image), channel), none = {};
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        none.row[gradient_source::SCALE].v[i] = 1;
+    bf16 *map = a.to + (size_t)image * cut.h * cut.w * cut.cp + channel;
+    int first = blockIdx.x * lanes * PLAIN_PIXELS + lane;
+#pragma unroll 1
+    for (int round = 0; round < PLAIN_PIXELS / PLAIN_AT_ONCE; round++, first += PLAIN_AT_ONCE * lanes) {
+        gradient_source::fetched fetched[PLAIN_AT_ONCE], next[PLAIN_AT_ONCE];
+#pragma unroll
+        for (int u = 0; u < PLAIN_AT_ONCE; u++) {
+            int index = first + u * lanes;
+            fetched[u] = next[u] = {};
+            if (index < whole.count) {
+                element e = element_of(whole, index);
+                fetched[u] = a.source.fetch<PENDING_USUAL>(lines, e, channel);
+                next[u].raw = load16(a.next.dy.y.raw + (unsigned)place_on(lines, e));
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < PLAIN_AT_ONCE; u++) {
+            int index = first + u * lanes;
+            next[u].g = a.source.finish<PENDING_USUAL>(fetched[u], by);
+            if (index < whole.count)
+                *(uint4 *)(map + (size_t)index * cut.cp) = a.next.finish<PENDING_ANY>(next[u], none);
+        }
+    }
+}
+
+static void launch_draw(rc_cuda *cuda)
+{
+    static_assert(sizeof(draw_arguments) <= sizeof cuda->held.arguments, "no room for the arguments");
+    const draw_arguments *a = (const draw_arguments *)cuda->held.arguments;
+    launch_plain(cuda, a->operation, a->source, a->cut, a->images, a->to);
+}
+
+static void launch_two_draws(rc_cuda *cuda)
+{
+    const draw_arguments *a = (const draw_arguments *)cuda->held.arguments;
+    rc_cuda_launch_early(cuda, a->operation, two_draws_kernel, plain_grid(a->cut, a->images), PLAIN_THREADS, 0, *a);
+}
+
+/* Is what `source` reads held back, and its dL/draw to take its place? */
+static bool join_draw(rc_cuda *cuda, const gradient_source &source, const plain_cut &cut, const bf16 *to)
+{
+    draw_arguments *a = (draw_arguments *)cuda->held.arguments;
+    const tensor_view<bf16> *y = &source.dy.y;
+    if (cuda->deferred != launch_draw || a->to != source.dy.g || a->to != to || a->source.what != PENDING_USUAL)
+        return false;
+    if (source.dy.a || y->scale || (y->stored && !is_curved(y->act)) || cut.cp != a->cut.cp)
+        return false;
+    a->next = source;
+    cuda->deferred = launch_two_draws;
+    rc_cuda_enqueue_deferred(cuda);
+    return true;
+}
+
 void rc_cuda_write_draw(rc_cuda *cuda, const char *operation, const gradient_source &source, const rc_tensor *shape,
                         bf16 *to)
 {
-    write_plain(cuda, operation, source, shape, to);
+    plain_cut cut = cut_plain(shape, source.channels());
+    if (join_draw(cuda, source, cut, to))
+        return;
+    rc_cuda_enqueue_deferred(cuda);
+    const draw_arguments a = {source, gradient_source(), cut, to, shape->n, operation};
+    *(draw_arguments *)cuda->held.arguments = a;
+    cuda->held.partial = NULL;
+    cuda->deferred = launch_draw;
 }
