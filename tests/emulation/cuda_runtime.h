@@ -134,6 +134,11 @@ void rc_emulated_let_others();
 /* Bit t is set if thread t of the warp passed true; the whole warp calls this. */
 unsigned __ballot_sync(unsigned, bool vote);
 
+inline int __ffs(int x)
+{
+    return __builtin_ffs(x);
+}
+
 inline int __popc(unsigned x)
 {
     return __builtin_popcount(x);
