@@ -734,6 +734,20 @@ static void test_large_layers_in_parts(void **state)
     assert_int_equal(unsetenv("RECOLLECT_EMULATED_MULTIPROCESSORS"), 0);
 }
 
+/* Cards without wgmma take the same layers with other kernels. */
+static void test_large_layers_without_wgmma(void **state)
+{
+    (void)state;
+    use_module(module);
+    assert_int_equal(setenv("RECOLLECT_EMULATED_DEVICE", "sm_80", 1), 0);
+    check_case("conv_forward_large", 1, true, 8);        /* 56 pixels */
+    check_case("conv_forward_large", 1, true, 14);       /* enlarged, */
+    check_case("conv_backward_data_large", 1, true, 14); /* and back */
+    check_case("conv_backward_data_large", 1, true, 10); /* stride 2 */
+    check_case("conv_backward_data_large", 1, true, 13); /* 14 pixels */
+    assert_int_equal(unsetenv("RECOLLECT_EMULATED_DEVICE"), 0);
+}
+
 /* Chains of every shape that is taken, with and without gradients. */
 static void test_chains(void **state)
 {
@@ -943,6 +957,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wide_layers),
         cmocka_unit_test(test_large_layers),
         cmocka_unit_test(test_large_layers_in_parts),
+        cmocka_unit_test(test_large_layers_without_wgmma),
         cmocka_unit_test(test_chains),
         cmocka_unit_test(test_chains_that_share_blocks),
         cmocka_unit_test(test_training_chains),

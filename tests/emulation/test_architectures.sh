@@ -41,7 +41,7 @@ cmp <(plain sm_90) <(plain sm_100) || fail "other kernels: the table in docs/gpu
 launches sm_90 train_next 224 --batch 4
 weights=$(count 'strip_weight_arguments' sm_90)
 [ "$weights" = 32 ] || fail "weight gradients with wgmma at 224 px: $weights, expected 32 (each is captured twice)"
-# Each of three blocks that widen is written with its shortcut.
+# Three of the 19 are shortcuts, which are written with the layers beside them.
 data=$(count '\(strip\|wide\)_arguments<gradient_sink>' sm_90)
 [ "$data" = 32 ] || fail "data gradients of wide layers at 224 px: $data, expected 32 (16 of 19 layers, each is captured twice)"
 
@@ -50,12 +50,6 @@ for architecture in sm_80 sm_86 sm_90 sm_120; do
 done
 chains="$(count '(forward_chain)' sm_80) $(count '(forward_chain)' sm_86) $(count '(forward_chain)' sm_90)"
 [ "$chains" = "4 2 6" ] || fail "chains of inversion at 32 px: $chains, expected 4 2 6 (each is captured twice)"
-data=$(count 'strip_arguments<gradient_sink>' sm_90)
-[ "$data" = 4 ] || fail "data gradients of a generator with wgmma at 32 px: $data, expected 4 (each is captured twice)"
 weights=$(count 'strip_weight_arguments' sm_90)
 [ "$weights" = 4 ] || fail "weight gradients of a generator with wgmma at 32 px: $weights, expected 4 (each is captured twice)"
-for architecture in sm_80 sm_90; do
-    last="$(count 'stem_arguments<gradient_sink>' $architecture) $(count '(narrow_weight_arguments)' $architecture)"
-    [ "$last" = "2 2" ] || fail "$architecture: gradients of the generator's last layer: $last, expected 2 2 (each is captured twice)"
-done
 echo "test_architectures: passed"

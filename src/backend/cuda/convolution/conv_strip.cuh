@@ -1,6 +1,6 @@
 /* Convolution of wide layers on sm_90: what conv_wide.cuh computes, with products that take both operands from shared
- * memory (wgmma.cuh). A tile is STRIP_POSITIONS pixels in a row and the pixels around them (conv_strip.h), 64 channels
- * of each: a tap is an operand that begins some rows later.
+ * memory (wgmma.cuh). A tile is pixels in a row and the pixels around them (conv_strip.h), 64 channels of each: a tap
+ * is an operand that begins some rows later.
  *
  * What is not a product costs: the tensor cores wait for it. So nothing keeps all warps together from tap to tap. One
  * thread asks for the weights of a tap with one instruction, and the warps wait for them where they need them. Once a
@@ -76,18 +76,19 @@ struct strip_tile {
     {
         int number = quotient(tile, cut.by_strips);
         x = (tile - number * cut.strips) * cut.strip_w;
-        first = number * STRIP_POSITIONS;
+        first = number * STRIP_TEAMS * cut.width;
     }
 };
 
-/* The result of a position, by its number in the map; -1: there is none. */
-__device__ inline int result_of(const strip_cut &cut, int group, const strip_tile &tile, int position, int phase)
+/* The result of this thread's position, by its number in the map; -1: there is none. */
+__device__ inline int result_of(const strip_cut &cut, int group, const strip_tile &tile, int phase)
 {
-    strip_place at = place_in_row(cut, tile.first + position);
+    int position = threadIdx.x % STRIP_WIDTH;
+    strip_place at = place_in_row(cut, tile.first + threadIdx.x / STRIP_WIDTH * cut.width + position);
     int image = group_begin(cut.groups, group) + at.image;
     int y = at.y * cut.out_step + phase / 2, x = (tile.x + at.x) * cut.out_step + phase % 2;
-    bool exists = image < cut.groups.end[group] && y < cut.out_h && (unsigned)at.x < (unsigned)cut.strip_w &&
-                  x < cut.out_w;
+    bool exists = position < cut.width && image < cut.groups.end[group] && y < cut.out_h &&
+                  (unsigned)at.x < (unsigned)cut.strip_w && x < cut.out_w;
     return exists ? (image * cut.out_h + y) * cut.out_w + x : -1;
 }
 
@@ -249,14 +250,14 @@ __device__ inline void ask_for_pixel(const gradient_sink &sink, int pixel, int c
         prefetch_line(y.stored + at);
 }
 
-/* The sums of four warps: 64 channels by 128 positions. Rows of the products are channels, so that few channels make a
- * product as wide as many do. */
-template <typename Sink> struct strip_products {
-    float sum[64];
+/* The sums of four warps: 64 channels by WIDTH positions. Rows of the products are channels, so that few channels make
+ * a product as wide as many do. */
+template <int WIDTH, typename Sink> struct strip_products {
+    float sum[WIDTH / 2];
 
     __device__ static int first_position()
     {
-        return threadIdx.x / 128 * STRIP_WIDTH;
+        return threadIdx.x / 128 * WIDTH;
     }
 
     /* The first of the two channels of a lane, eight apart. */
@@ -270,7 +271,7 @@ template <typename Sink> struct strip_products {
         float low = Sink::BACKWARD ? 0 : bias[first_channel()];
         float high = Sink::BACKWARD ? 0 : bias[first_channel() + 8];
 #pragma unroll
-        for (int j = 0; j < 64; j++)
+        for (int j = 0; j < WIDTH / 2; j++)
             sum[j] = j % 4 < 2 ? low : high;
     }
 
@@ -298,10 +299,8 @@ __device__ inline void share_sums(strip_sums &mine, int channel, float *to)
     }
 }
 
-/* Grid: (blocks of all phases and groups, tiles of channels). */
-template <typename Sink>
-__global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
-    strip_kernel(const __grid_constant__ strip_arguments<Sink> a)
+/* The tiles of a block. */
+template <int WIDTH, typename Sink> __device__ inline void multiply_tiles(const strip_arguments<Sink> &a)
 {
     constexpr int N = STRIP_N;
     const strip_cut &cut = a.cut;
@@ -338,7 +337,7 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
     if (a.hurries && !a.tickets)
         start_kernel_after();
     make_table<STRIP_THREADS>(a.sink, share.group, block_channel, N, table);
-    strip_products<Sink> mine;
+    strip_products<WIDTH, Sink> mine;
     strip_sums sums = {};
     unsigned tile_address = shared_address(tiles);
     wide_stage stage = {share.row, 0, stages.first_part, 0};
@@ -349,7 +348,7 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
     if (stage.tile < share.tiles && ring.steps > 0)
         copy_strip(a.map, cut, pixels, tile_address);
     while (stage.tile < share.tiles) {
-        int place = result_of(cut, share.group, strip_tile(cut, stage.tile), threadIdx.x, phase);
+        int place = result_of(cut, share.group, strip_tile(cut, stage.tile), phase);
         list_place(place, places[turn]);
         ask_for_pixel(a.sink, place, block_channel);
         mine.begin(table + ROW_BIAS * N);
@@ -382,7 +381,7 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
         wait_for_products<0>();
         take_sums(mine.sum);
         __syncthreads(); /* nobody reads the last stage's pixels any more: results take their place */
-        strip_space space(tile_address + (stage.buffer ^ 1) * cut.tile_bytes, places[turn]);
+        strip_space<WIDTH> space(tile_address + (stage.buffer ^ 1) * cut.tile_bytes, places[turn]);
         take_results(a.sink, mine.sum, space, table + mine.first_channel(), block_channel, sums);
         turn ^= 1; /* others may still read the places of this tile */
     }
@@ -398,6 +397,19 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
     if (a.tickets)
         finish_norm<N, STRIP_THREADS>(a.norm, a.tickets + blockIdx.y, a.sink.partial, cut.rows, a.sink.y.cp,
                                       block_channel, (double *)tiles);
+}
+
+/* Grid: (blocks of all phases and groups, tiles of channels). */
+template <typename Sink>
+__global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
+    strip_kernel(const __grid_constant__ strip_arguments<Sink> a)
+{
+    switch (a.cut.width) {
+    case STRIP_WIDTH: multiply_tiles<STRIP_WIDTH>(a); break;
+    case 112: multiply_tiles<112>(a); break;
+    case 96: multiply_tiles<96>(a); break;
+    default: multiply_tiles<80>(a); break;
+    }
 }
 
 #endif

@@ -3,8 +3,10 @@
  * All images of a group lie in one row of positions. A map that is too wide is cut into strips. A line of a strip has a
  * column between it and the next line, in which there is no pixel; a strip of several has one on both sides, with the
  * pixels of its neighbours. An image has one line more than the map, without pixels. So a tap is the same distance
- * everywhere, and a tile is STRIP_POSITIONS neighbours in the row. Positions without a pixel are computed and thrown
- * away. */
+ * everywhere, and a tile is neighbours in the row. Positions without a pixel are computed and thrown away.
+ *
+ * A tile has 256 positions, or fewer if all tiles are done sooner then: where some blocks have four tiles and others
+ * three, or where there are fewer tiles than multiprocessors. */
 #ifndef RC_BACKEND_CUDA_CONVOLUTION_CONV_STRIP_H
 #define RC_BACKEND_CUDA_CONVOLUTION_CONV_STRIP_H
 
@@ -13,17 +15,17 @@
 enum {
     STRIP_THREADS = 256,
     STRIP_WARPS = STRIP_THREADS / 32,
-    STRIP_WIDTH = 128,                                   /* positions of four warps, which multiply together, */
-    STRIP_POSITIONS = STRIP_THREADS / 128 * STRIP_WIDTH, /* and of a tile */
-    STRIP_N = 64,                                        /* result channels of a block */
-    STRIP_CHUNK = 64,                                    /* source channels at once */
-    STRIP_STEP = STRIP_N * STRIP_CHUNK * 2,              /* bytes of the weights of a tap */
-    STRIP_STAGES = 3,                                    /* taps whose weights are in shared memory or on their way */
-    STRIP_BLOCKS = 2, /* of a multiprocessor: one multiplies while the other stores */
+    STRIP_TEAMS = STRIP_WARPS / 4,          /* warps multiply together, four and four */
+    STRIP_WIDTH = 128,                      /* positions of four warps, at most */
+    STRIP_N = 64,                           /* result channels of a block */
+    STRIP_CHUNK = 64,                       /* source channels at once */
+    STRIP_STEP = STRIP_N * STRIP_CHUNK * 2, /* bytes of the weights of a tap */
+    STRIP_STAGES = 3,                       /* taps whose weights are in shared memory or on their way */
+    STRIP_BLOCKS = 2,                       /* of a multiprocessor: one multiplies while the other stores */
     STRIP_PHASES = RC_PHASES * RC_PHASES
 };
 
-static_assert(STRIP_POSITIONS == STRIP_THREADS, "each thread finds the place of a position");
+static_assert(STRIP_TEAMS * STRIP_WIDTH == STRIP_THREADS, "each thread finds the place of a position");
 
 /* The row of positions of a strip. */
 typedef struct strip_row {
@@ -55,6 +57,7 @@ typedef struct strip_cut : strip_row {
     int most_blocks[STRIP_PHASES];           /* of any group: so many rows of `partial` */
     int rows_before[STRIP_PHASES], rows;     /* of the phases before, and of all */
     int strips, strip_w;                     /* of a map; positions of a strip along a line */
+    int width;                               /* positions of four warps: 128, 112, 96 or 80 */
     int pixels, tile_bytes;                  /* source pixels of a tile, a multiple of 4 */
     int source_h, source_w, source_c, source_step;
     int out_h, out_w, out_step;
@@ -68,7 +71,7 @@ typedef struct strip_cut : strip_row {
  * that there is. Pixels lie as the threads of conv_strip_sink.cuh copy them: every sixteenth of the positions of four
  * warps is neighbours. */
 typedef struct strip_places {
-    int pixel[STRIP_THREADS / 128][16][STRIP_WIDTH / 16];
+    int pixel[STRIP_TEAMS][16][STRIP_WIDTH / 16];
     unsigned exist[STRIP_WARPS];
 } strip_places;
 
@@ -79,7 +82,7 @@ typedef struct strip_plan {
     dim3 grid;
 } strip_plan;
 
-/* As rc_cuda_plan_wide, whose workspace it needs: what that takes and is large enough, on cards that can. */
+/* As rc_cuda_plan_wide, whose workspace it needs: what that takes, on cards that can. */
 bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
                         strip_plan *plan);
 

@@ -1,7 +1,7 @@
 /* What becomes of the results of conv_strip.cuh: the sinks of conv_sink.cuh, with the sums where products leave them.
- * A lane has two channels there, and 32 positions of each: coefficients are two registers, and sums over positions need
- * no other lane. Results become bf16 before they change hands through shared memory, so that whole lines of the map
- * are written. What a sink reads comes the other way, by the same space.
+ * A lane has two channels there, and up to 32 positions of each: coefficients are two registers, and sums over
+ * positions need no other lane. Results become bf16 before they change hands through shared memory, so that whole lines
+ * of the map are written. What a sink reads comes the other way, by the same space.
  *
  * A piece is what a warp has of 16 positions. Lane 4 g + t has four pairs of neighbouring positions, 2t and 2t + 1 of
  * the first or the last eight, of one of its two channels:
@@ -13,7 +13,7 @@
 #include "backend/cuda/convolution/conv_strip.h"
 #include "backend/cuda/product/wgmma.cuh"
 
-enum { STRIP_PIECES = STRIP_WIDTH / 16, STRIP_PIECE_BYTES = 16 * WGMMA_ROW };
+enum { STRIP_PIECE_BYTES = 16 * WGMMA_ROW };
 
 /* A value of a pair. */
 __device__ inline float half_of_pair(unsigned pair, int half)
@@ -46,26 +46,27 @@ __device__ inline void list_place(int pixel, strip_places &places)
 
 /* Shared memory for 64 channels of the positions of four warps, a row of 128 bytes for each as in operand.cuh. A thread
  * copies eight channels of every sixteenth position; a warp takes 16 channels, piece by piece. */
-struct strip_space {
-    unsigned line, piece;    /* of this thread, and of this lane */
-    int pixel[STRIP_PIECES]; /* of the thread's positions in the map of results; -1: none */
-    unsigned exists[4];      /* bit i: has position i of 32 a pixel? From the lane's first position on. */
+template <int WIDTH> struct strip_space {
+    static constexpr int PIECES = WIDTH / 16;
+    unsigned line, piece; /* of this thread, and of this lane */
+    int pixel[PIECES];    /* of the thread's positions in the map of results; -1: none */
+    unsigned exists[4];   /* bit i: has position i of 32 a pixel? From the lane's first position on. */
 
     /* space: of all positions of a tile. */
     __device__ strip_space(unsigned space, const strip_places &places)
     {
         int four = threadIdx.x / 128, position = threadIdx.x % 128 / 8, lane = threadIdx.x % 32;
         int row = lane / 16 * 8 + lane % 8, channels = threadIdx.x % 128 / 32 * 2 + lane / 8 % 2;
-        space += four * STRIP_WIDTH * WGMMA_ROW;
+        space += four * WIDTH * WGMMA_ROW;
         line = space + position * WGMMA_ROW + (threadIdx.x % 8 ^ position % 8) * 16;
         piece = space + row * WGMMA_ROW + (channels ^ row % 8) * 16;
 #pragma unroll
-        for (int i = 0; i < STRIP_PIECES; i += 4) {
-            uint4 of = *(const uint4 *)(places.pixel[four][position] + i);
-            pixel[i] = (int)of.x;
-            pixel[i + 1] = (int)of.y;
-            pixel[i + 2] = (int)of.z;
-            pixel[i + 3] = (int)of.w;
+        for (int i = 0; i < PIECES; i += 4) {
+            uint4 four_of = *(const uint4 *)(places.pixel[four][position] + i);
+            const int of[4] = {(int)four_of.x, (int)four_of.y, (int)four_of.z, (int)four_of.w};
+#pragma unroll
+            for (int j = 0; j < 4 && i + j < PIECES; j++)
+                pixel[i + j] = of[j];
         }
         uint4 bits = *(const uint4 *)(places.exist + four * 4);
         exists[0] = bits.x >> lane % 4 * 2;
@@ -98,7 +99,7 @@ struct strip_space {
     {
         const char *from = (const char *)(map + channel + vector());
 #pragma unroll
-        for (int i = 0; i < STRIP_PIECES; i++)
+        for (int i = 0; i < PIECES; i++)
             copy16_async_if(pixel[i], line + i * STRIP_PIECE_BYTES, from + offset(i, c));
         wait_for_copies();
         join_four_warps();
@@ -109,7 +110,7 @@ struct strip_space {
     {
         int from = channel + vector() - y.skip_offset;
 #pragma unroll
-        for (int i = 0; i < STRIP_PIECES; i++) {
+        for (int i = 0; i < PIECES; i++) {
             int row = pixel[i] / y.w, image = row / y.h;
             int at = (image * y.skip_h + (row - image * y.h) * y.skip_stride) * y.skip_w +
                      (pixel[i] - row * y.w) * y.skip_stride;
@@ -136,7 +137,7 @@ struct strip_space {
         char *to = (char *)(map + channel + vector());
         join_four_warps();
 #pragma unroll
-        for (int i = 0; i < STRIP_PIECES; i++) {
+        for (int i = 0; i < PIECES; i++) {
             unsigned bits[4];
             load_shared16(bits, line + i * STRIP_PIECE_BYTES);
             store16_if(pixel[i], to + offset(i, c), bits);
@@ -145,10 +146,10 @@ struct strip_space {
 };
 
 /* Adds what has been brought. */
-__device__ inline void add_brought(const strip_space &space, float (&v)[64])
+template <int WIDTH> __device__ inline void add_brought(const strip_space<WIDTH> &space, float (&v)[WIDTH / 2])
 {
 #pragma unroll
-    for (int p = 0; p < STRIP_PIECES; p++) {
+    for (int p = 0; p < WIDTH / 16; p++) {
         unsigned pairs[4];
         space.load(pairs, p);
 #pragma unroll
@@ -161,13 +162,14 @@ __device__ inline void add_brought(const strip_space &space, float (&v)[64])
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
 
 /* Applies normalisation and skip, and the activation if it is more than being cut at 0. */
-__device__ inline void finish_results(const forward_sink &sink, float (&v)[64], const strip_space &space,
+template <int WIDTH>
+__device__ inline void finish_results(const forward_sink &sink, float (&v)[WIDTH / 2], const strip_space<WIDTH> &space,
                                       const float *table, int channel)
 {
     const tensor_view<bf16> &y = sink.y;
     strip_row_pair scale(table, ROW_SCALE), shift(table, ROW_SHIFT);
 #pragma unroll
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < WIDTH / 2; i++)
         v[i] = v[i] * scale.of[i / 2 % 2] + shift.of[i / 2 % 2];
     if (y.skip) {
         if (y.skip_stride == 1 && y.skip_cp == y.cp && y.skip_offset == 0)
@@ -178,19 +180,20 @@ __device__ inline void finish_results(const forward_sink &sink, float (&v)[64], 
     }
     if (is_curved(y.act)) {
 #pragma unroll
-        for (int i = 0; i < 64; i++)
+        for (int i = 0; i < WIDTH / 2; i++)
             v[i] = activate_curved(y.act, v[i]);
     } else if (sink.below != 0) {
 #pragma unroll
-        for (int i = 0; i < 64; i++)
+        for (int i = 0; i < WIDTH / 2; i++)
             v[i] = fmaxf(v[i], sink.below * v[i]);
     }
 }
 
-template <bool CUT> __device__ inline void store_results(const float (&v)[64], const strip_space &space)
+template <bool CUT, int WIDTH>
+__device__ inline void store_results(const float (&v)[WIDTH / 2], const strip_space<WIDTH> &space)
 {
 #pragma unroll
-    for (int p = 0; p < STRIP_PIECES; p++) {
+    for (int p = 0; p < WIDTH / 16; p++) {
         unsigned pairs[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -202,7 +205,8 @@ template <bool CUT> __device__ inline void store_results(const float (&v)[64], c
 }
 
 /* v: the sums of a lane. table: of the sink, from the lane's first channel on; channel: the first of the 64. */
-__device__ inline void take_results(const forward_sink &sink, float (&v)[64], const strip_space &space,
+template <int WIDTH>
+__device__ inline void take_results(const forward_sink &sink, float (&v)[WIDTH / 2], const strip_space<WIDTH> &space,
                                     const float *table, int channel, strip_sums &sums)
 {
     if (sink.apply) {
@@ -214,7 +218,7 @@ __device__ inline void take_results(const forward_sink &sink, float (&v)[64], co
     } else {
         strip_row_pair center(table, ROW_CENTER);
 #pragma unroll
-        for (int p = 0; p < STRIP_PIECES; p++) {
+        for (int p = 0; p < WIDTH / 16; p++) {
             unsigned pairs[4];
 #pragma unroll
             for (int i = 0; i < 4; i++)
@@ -253,14 +257,15 @@ __device__ inline void add_gradient(strip_sums &sums, int row, bool exists, floa
 }
 
 /* Brings raw, and adds dz and dz (raw - mean); slope: of z, as add_gradient() takes it. */
-template <typename Slope>
-__device__ inline void add_gradients(const gradient_sink &sink, const unsigned (&pairs)[32], const strip_space &space,
-                                     const float *table, int channel, strip_sums &sums, Slope slope)
+template <int WIDTH, typename Slope>
+__device__ inline void add_gradients(const gradient_sink &sink, const unsigned (&pairs)[WIDTH / 4],
+                                     const strip_space<WIDTH> &space, const float *table, int channel, strip_sums &sums,
+                                     Slope slope)
 {
     strip_row_pair mean(table, ROW_CENTER), scale(table, ROW_SCALE), shift(table, ROW_SHIFT);
     space.bring(sink.y.raw, sink.y.cp, channel);
 #pragma unroll
-    for (int p = 0; p < STRIP_PIECES; p++) {
+    for (int p = 0; p < WIDTH / 16; p++) {
         unsigned brought[4];
         space.load(brought, p);
 #pragma unroll
@@ -275,13 +280,14 @@ __device__ inline void add_gradients(const gradient_sink &sink, const unsigned (
 }
 
 /* Brings the values of x, and makes dz of the gradient. */
-__device__ inline void multiply_slopes(const gradient_sink &sink, const unsigned (&pairs)[32], unsigned (&dz)[32],
-                                       const strip_space &space, int channel)
+template <int WIDTH>
+__device__ inline void multiply_slopes(const gradient_sink &sink, const unsigned (&pairs)[WIDTH / 4],
+                                       unsigned (&dz)[WIDTH / 4], const strip_space<WIDTH> &space, int channel)
 {
     unsigned below = pack_bf16(sink.below, sink.below);
     space.bring(sink.y.stored, sink.y.cp, channel);
 #pragma unroll
-    for (int p = 0; p < STRIP_PIECES; p++) {
+    for (int p = 0; p < WIDTH / 16; p++) {
         unsigned brought[4];
         space.load(brought, p);
 #pragma unroll
@@ -293,26 +299,27 @@ __device__ inline void multiply_slopes(const gradient_sink &sink, const unsigned
     join_four_warps(); /* the space is free again */
 }
 
-__device__ inline void take_results(const gradient_sink &sink, float (&v)[64], const strip_space &space,
+template <int WIDTH>
+__device__ inline void take_results(const gradient_sink &sink, float (&v)[WIDTH / 2], const strip_space<WIDTH> &space,
                                     const float *table, int channel, strip_sums &sums)
 {
     const tensor_view<bf16> &y = sink.y;
     float below = sink.below;
-    unsigned pairs[32];
+    unsigned pairs[WIDTH / 4];
     if (sink.addend) {
         space.bring(sink.addend, y.cp, channel);
         add_brought(space, v);
         join_four_warps(); /* the space is free again */
     }
 #pragma unroll
-    for (int i = 0; i < 32; i++)
+    for (int i = 0; i < WIDTH / 4; i++)
         pairs[i] = pack_bf16(v[2 * i], v[2 * i + 1]);
     if (sink.partial && !sink.slopes) {
         add_gradients(sink, pairs, space, table, channel, sums, [](float) { return true; });
     } else if (sink.partial && is_curved(y.act)) {
         add_gradients(sink, pairs, space, table, channel, sums, [&](float z) { return slope_of_curved(y.act, z); });
     } else if (sink.partial && y.stored) {
-        unsigned dz[32];
+        unsigned dz[WIDTH / 4];
         multiply_slopes(sink, pairs, dz, space, channel);
         add_gradients(sink, dz, space, table, channel, sums, [](float) { return true; });
     } else if (sink.partial && below == 0) {
@@ -321,7 +328,7 @@ __device__ inline void take_results(const gradient_sink &sink, float (&v)[64], c
         add_gradients(sink, pairs, space, table, channel, sums, [&](float z) { return z > 0 ? 1.0f : below; });
     }
 #pragma unroll
-    for (int p = 0; p < STRIP_PIECES; p++)
+    for (int p = 0; p < WIDTH / 16; p++)
         space.store(pairs + p * 4, p);
     space.write(sink.dx, y.cp, channel);
 }

@@ -59,9 +59,10 @@ template <int N> __device__ inline void take_sums(float (&d)[N])
 #define RC_PLACES_32 \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define RC_PLACES_64 \
-    RC_PLACES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define RC_PLACES_40 RC_PLACES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define RC_PLACES_48 RC_PLACES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define RC_PLACES_56 RC_PLACES_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define RC_PLACES_64 RC_PLACES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
 #define RC_PLACES_96 \
     RC_PLACES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
                  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
@@ -70,11 +71,32 @@ template <int N> __device__ inline void take_sums(float (&d)[N])
         "+f"(d[(i) + 6]), "+f"(d[(i) + 7])
 #define RC_SUMS_32(d, i) RC_SUMS_8(d, i), RC_SUMS_8(d, (i) + 8), RC_SUMS_8(d, (i) + 16), RC_SUMS_8(d, (i) + 24)
 
-/* Of operand_at(): 128 columns. */
+/* Of operand_at(): 128, 112, 96 or 80 columns. */
 __device__ inline void multiply_rows(float (&d)[64], unsigned long long a, unsigned long long b)
 {
     RC_WGMMA("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" RC_PLACES_64 "}, %64, %65, 1, 1, 1, 0, 0;"
              : RC_SUMS_32(d, 0), RC_SUMS_32(d, 32)
+             : "l"(a), "l"(b));
+}
+
+__device__ inline void multiply_rows(float (&d)[56], unsigned long long a, unsigned long long b)
+{
+    RC_WGMMA("wgmma.mma_async.sync.aligned.m64n112k16.f32.bf16.bf16 {" RC_PLACES_56 "}, %56, %57, 1, 1, 1, 0, 0;"
+             : RC_SUMS_32(d, 0), RC_SUMS_8(d, 32), RC_SUMS_8(d, 40), RC_SUMS_8(d, 48)
+             : "l"(a), "l"(b));
+}
+
+__device__ inline void multiply_rows(float (&d)[48], unsigned long long a, unsigned long long b)
+{
+    RC_WGMMA("wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 {" RC_PLACES_48 "}, %48, %49, 1, 1, 1, 0, 0;"
+             : RC_SUMS_32(d, 0), RC_SUMS_8(d, 32), RC_SUMS_8(d, 40)
+             : "l"(a), "l"(b));
+}
+
+__device__ inline void multiply_rows(float (&d)[40], unsigned long long a, unsigned long long b)
+{
+    RC_WGMMA("wgmma.mma_async.sync.aligned.m64n80k16.f32.bf16.bf16 {" RC_PLACES_40 "}, %40, %41, 1, 1, 1, 0, 0;"
+             : RC_SUMS_32(d, 0), RC_SUMS_8(d, 32)
              : "l"(a), "l"(b));
 }
 
@@ -109,6 +131,9 @@ __device__ inline void store_matrices_transposed(unsigned address, const unsigne
 }
 
 #undef RC_PLACES_32
+#undef RC_PLACES_40
+#undef RC_PLACES_48
+#undef RC_PLACES_56
 #undef RC_PLACES_64
 #undef RC_PLACES_96
 #undef RC_SUMS_8

@@ -100,9 +100,10 @@ template <int N> inline void take_sums(float (&)[N])
 {
 }
 
-inline void multiply_rows(float (&d)[64], unsigned long long a, unsigned long long b)
+template <int N> inline void multiply_rows(float (&d)[N], unsigned long long a, unsigned long long b)
 {
-    begin_product(d, 128, a, b, false);
+    static_assert(N == 64 || N == 56 || N == 48 || N == 40, "as many columns as there are products of");
+    begin_product(d, 2 * N, a, b, false);
 }
 
 inline void multiply_three(float (&d)[96], unsigned long long a, unsigned long long b)
