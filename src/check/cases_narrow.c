@@ -50,8 +50,8 @@ static rc_status reserve(rc_run *r)
 static const struct {
     int c_in, c_out, stride, size;
 } shapes[] = {
-    {16, 16, 1, 35}, {32, 32, 1, 19}, {64, 64, 1, 18}, {64, 64, 1, 7},  {64, 3, 1, 35},
-    {3, 16, 1, 34},  {16, 32, 2, 35}, {32, 64, 2, 35}, {32, 64, 2, 15},
+    {16, 16, 1, 35}, {32, 32, 1, 19}, {64, 64, 1, 18}, {64, 64, 1, 7}, {64, 3, 1, 35},  {3, 16, 1, 34},
+    {16, 32, 2, 35}, {32, 64, 2, 35}, {32, 64, 2, 15}, {3, 64, 1, 43}, {3, 128, 1, 17},
 };
 static const int pending[] = {0, RC_LAZY_BN | RC_LAZY_RELU,
                               RC_LAZY_BN | RC_LAZY_RELU | RC_LAZY_SKIP | RC_LAZY_IDENTITY | RC_LAZY_STORED};

@@ -748,6 +748,19 @@ static void test_large_layers_without_wgmma(void **state)
     assert_int_equal(unsetenv("RECOLLECT_EMULATED_DEVICE"), 0);
 }
 
+/* Weight gradients of first layers, finished and pending; with two tiles of channels; and in parts. */
+static void test_first_layers(void **state)
+{
+    (void)state;
+    static const int numbers[] = {9, 20, 21};
+    use_module(module);
+    for (int i = 0; i < 3; i++)
+        check_case("conv_backward_weight_narrow", 1, true, numbers[i]);
+    assert_int_equal(setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "3", 1), 0);
+    check_case("conv_backward_weight_narrow", 1, true, 20);
+    assert_int_equal(unsetenv("RECOLLECT_EMULATED_MULTIPROCESSORS"), 0);
+}
+
 /* Chains of every shape that is taken, with and without gradients. */
 static void test_chains(void **state)
 {
@@ -958,6 +971,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_large_layers),
         cmocka_unit_test(test_large_layers_in_parts),
         cmocka_unit_test(test_large_layers_without_wgmma),
+        cmocka_unit_test(test_first_layers),
         cmocka_unit_test(test_chains),
         cmocka_unit_test(test_chains_that_share_blocks),
         cmocka_unit_test(test_training_chains),
