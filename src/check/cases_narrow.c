@@ -55,11 +55,7 @@ static const struct {
 };
 static const int pending[] = {0, RC_LAZY_BN | RC_LAZY_RELU,
                               RC_LAZY_BN | RC_LAZY_RELU | RC_LAZY_SKIP | RC_LAZY_IDENTITY | RC_LAZY_STORED};
-enum {
-    SHAPES = sizeof shapes / sizeof *shapes,
-    PENDING = sizeof pending / sizeof *pending,
-    CASES = SHAPES * PENDING
-};
+enum { SHAPES = sizeof shapes / sizeof *shapes, PENDING = sizeof pending / sizeof *pending, CASES = SHAPES * PENDING };
 
 static void draw_backward_weight(rc_case *c)
 {

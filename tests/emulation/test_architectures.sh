@@ -28,6 +28,8 @@ for architecture in sm_80 sm_86 sm_89 sm_90 sm_100 sm_120; do
     grep -q 'gather_arguments' $architecture || fail "$architecture: no convolution on tensor cores"
 done
 [ "$(count '(forward_chain)' sm_90)" -gt 0 ] || fail "sm_90 takes no chain at 64 px"
+[ "$(count 'walk_arguments' sm_90)" = 60 ] || fail "layers of 16 channels at 64 px that warps walk along: \
+$(count 'walk_arguments' sm_90), expected 60 (10 and 10 forward, 10 back, each is captured twice)"
 [ "$(count '(forward_chain)' sm_80)" -eq 0 ] || fail "sm_80 takes chains at 64 px: the table in docs/gpu.md is wrong"
 cmp sm_86 sm_89 || fail "other kernels: the table in docs/gpu.md is wrong"
 # sm_90 alone has wgmma; but for that, sm_100 has its kernels.

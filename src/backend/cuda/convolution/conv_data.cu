@@ -3,6 +3,7 @@
 #include "backend/cuda/convolution/conv_mma.h"
 #include "backend/cuda/convolution/conv_narrow.h"
 #include "backend/cuda/convolution/conv_stem.h"
+#include "backend/cuda/convolution/conv_walk.h"
 
 /* The launch of rc_cuda_plan_beside. */
 static void launch_beside(rc_cuda *cuda, const strip_plan &plan, const conv_form &form, const gradient_source &source,
@@ -56,7 +57,8 @@ bool rc_cuda_mma_backward_data(rc_cuda *cuda, const rc_conv *conv, const rc_grad
             launch_wide(cuda, "conv_backward_data", wide, source, dy->y, sink, weight);
         return true;
     }
-    if (rc_cuda_stem_backward_data(cuda, conv, source, sink, x, weight) ||
+    if (rc_cuda_walk_backward_data(cuda, conv, source, sink, x, weight) ||
+        rc_cuda_stem_backward_data(cuda, conv, source, sink, x, weight) ||
         rc_cuda_narrow_backward_data(cuda, conv, source, sink, x, weight))
         return true;
     if (!rc_cuda_plan_gather(cuda, conv, false, x, &plan))

@@ -3,6 +3,7 @@
 #include "backend/cuda/convolution/conv_mma.h"
 #include "backend/cuda/convolution/conv_narrow.h"
 #include "backend/cuda/convolution/conv_stem.h"
+#include "backend/cuda/convolution/conv_walk.h"
 
 bool rc_cuda_mma_forward(rc_cuda *cuda, const rc_conv *conv, rc_tensor *x, const float *weight, const float *bias,
                          rc_tensor *y, const rc_epilogue *epilogue)
@@ -24,7 +25,8 @@ bool rc_cuda_mma_forward(rc_cuda *cuda, const rc_conv *conv, rc_tensor *x, const
             launch_wide(cuda, "conv_forward", wide, source, x, sink, weight);
         return true;
     }
-    if (rc_cuda_stem_forward(cuda, conv, source, sink, y, weight) ||
+    if (rc_cuda_walk_forward(cuda, conv, source, sink, y, weight) ||
+        rc_cuda_stem_forward(cuda, conv, source, sink, y, weight) ||
         rc_cuda_narrow_forward(cuda, conv, source, sink, y, weight))
         return true;
     if (!rc_cuda_plan_gather(cuda, conv, true, y, &plan))

@@ -108,8 +108,7 @@ struct draw_arguments {
 };
 
 /* As plain_kernel, for both layers at once: what the one leaves is rounded as if it had gone to memory. */
-__global__ static void __launch_bounds__(PLAIN_THREADS, 2)
-    two_draws_kernel(const __grid_constant__ draw_arguments a)
+__global__ static void __launch_bounds__(PLAIN_THREADS, 2) two_draws_kernel(const __grid_constant__ draw_arguments a)
 {
     begin_after_kernel_before();
     const plain_cut &cut = a.cut;

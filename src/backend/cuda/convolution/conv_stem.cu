@@ -218,8 +218,8 @@ struct stem_value {
 
 /* Writes the block's sums, and does the normalisation that has joined. */
 template <typename Sink>
-__device__ inline void write_stem_sums(const stem_arguments<Sink> &a, tile_share share, int channel,
-                                       lane_sums<8> &sums, char *space)
+__device__ inline void write_stem_sums(const stem_arguments<Sink> &a, tile_share share, int channel, lane_sums<8> &sums,
+                                       char *space)
 {
     int cp = a.sink.y.cp;
     if (a.sink.partial)

@@ -49,6 +49,18 @@ __device__ inline void load_shared16(unsigned to[4], unsigned address)
                  : "r"(address));
 }
 
+__device__ inline void store_shared8(unsigned address, const unsigned from[2])
+{
+    asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(from[0]), "r"(from[1]) : "memory");
+}
+
+__device__ inline void store_shared16(unsigned address, const unsigned from[4])
+{
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(from[0]), "r"(from[1]), "r"(from[2]),
+                 "r"(from[3])
+                 : "memory");
+}
+
 __device__ inline void multiply_add(float d[4], const unsigned a[4], const unsigned b[2])
 {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "

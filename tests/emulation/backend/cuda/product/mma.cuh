@@ -59,6 +59,16 @@ inline void load_shared16(unsigned to[4], unsigned address)
     memcpy(to, rc_emulated_shared + address, 16);
 }
 
+inline void store_shared8(unsigned address, const unsigned from[2])
+{
+    memcpy(rc_emulated_shared + address, from, 8);
+}
+
+inline void store_shared16(unsigned address, const unsigned from[4])
+{
+    memcpy(rc_emulated_shared + address, from, 16);
+}
+
 inline float half_of_word(unsigned word, int half)
 {
     return __uint_as_float(half ? word & 0xffff0000u : word << 16);

@@ -1,0 +1,445 @@
+/* Convolutions from 16 to 16 channels (conv_walk.h). They multiply little for what they move, so they
+ * are to run at the speed of memory: every pixel comes once and is finished once, and all that a result takes besides
+ * travels ahead.
+ *
+ * Every warp works for itself. It walks along a strip of 32 columns, a line at a
+ * time. The lines of the source travel to a ring of its own (cp.async), AHEAD lines before they are used, with a pixel
+ * more on each side; beside each of them the line of what the results that it completes need (skip, gradient to add to,
+ * raw). A lane finishes in place what it has copied itself. All weights stay in registers. A line gives its part to the
+ * results of three lines, two of which wait in registers for the lines to come: so three ldmatrix serve 18 products.
+ * Results go to the map as they leave the products (warp_shape in conv_gather.cuh): four lanes have the 16 channels of
+ * a pixel.
+ *
+ * Lines of all strips and images are dealt evenly. A warp reads a line on either side of its share, which is another's.
+ * Every second warp walks upwards, with its weights upside down, so that neighbours meet at the same time, and the
+ * second finds the lines in L2.
+ *
+ * Registers are few: what differs from lane to lane is made once and hidden from the compiler (settle), which would
+ * make it again for every use. */
+#include "backend/cuda/convolution/conv_walk.h"
+
+#include "backend/cuda/convolution/conv_launch.cuh"
+#include "backend/cuda/convolution/conv_walk.cuh"
+
+enum {
+    WALK_POSITIONS = 32, /* of a line */
+    WALK_STRETCH = 512,  /* bytes of a line that the lanes of a warp have at once */
+    WALK_PIXEL = WALK_CHANNELS * 2,
+    SOURCE_LINE = (WALK_POSITIONS + 2) * WALK_PIXEL,
+    SINK_LINE = WALK_POSITIONS * WALK_PIXEL,
+    WALK_TILE = 16 * WALK_PIXEL, /* the positions of a product */
+    WALK_VECTORS = 2,            /* of a pixel, and of a lane in a line */
+    WALK_BLOCKS = 2,             /* of a multiprocessor */
+    WALK_THREADS = CONV_WARPS * 32,
+    RING_LINES = 6,   /* at most */
+    RING_MOST = 13056 /* bytes of a warp: 16 of them have a multiprocessor's */
+};
+
+/* Where vector `vector` of column x, counted from the one left of the strip, lies in a line: the eight rows of a matrix
+ * are on different banks. */
+__device__ inline unsigned place_of(int x, int vector)
+{
+    return (unsigned)(x * WALK_PIXEL + (vector ^ (x >> 2 & 1)) * 16);
+}
+
+template <typename Source, typename Sink> struct walk_arguments {
+    tile_cut cut; /* tiles are lines of a strip */
+    Source source;
+    Sink sink;
+    unsigned *tickets; /* these are as in gather_arguments */
+    typename Sink::norm norm;
+    bool hurries;
+    const char *weights;
+};
+
+__device__ inline void settle(unsigned &value)
+{
+    asm("" : "+r"(value));
+}
+
+/* ---- a warp ------------------------------------------------------------------------------------------------------ */
+
+/* A share of all lines, cut into pieces: `lines` lines of one strip. */
+struct walk_piece {
+    int image, row, column, lines; /* row: the first on the way */
+};
+
+struct walk_share {
+    int next, end, first_image;
+    int step; /* 1: down, -1: up */
+
+    __device__ bool take(const tile_cut &cut, walk_piece &piece)
+    {
+        if (next >= end)
+            return false;
+        int at = step > 0 ? next : end - 1, strip = at / cut.out_h, row = at - strip * cut.out_h;
+        int image = strip / cut.tiles_x, most = step > 0 ? cut.out_h - row : row + 1;
+        int lines = most < end - next ? most : end - next;
+        piece = {first_image + image, row, (strip - image * cut.tiles_x) * WALK_POSITIONS, lines};
+        next += step > 0 ? lines : 0;
+        end -= step > 0 ? 0 : lines;
+        return true;
+    }
+};
+
+/* Of a line a lane has VECTORS vectors, WALK_STRETCH bytes from one to the next. The first lanes also have one of the
+ * pixel left of the strip or right of it: does that exist? */
+__device__ inline bool has_beside(const tile_cut &cut, int column)
+{
+    int lane = threadIdx.x % 32;
+    return lane < WALK_VECTORS ? column > 0 : lane < 2 * WALK_VECTORS && column + WALK_POSITIONS < cut.source_w;
+}
+
+template <pending WHAT, typename Source, typename Kind> struct walk_ring {
+    static constexpr int MAPS = WHAT == PENDING_NOTHING ? 1 : WHAT == PENDING_SUM ? 2 : Source::LOADS;
+    static constexpr int LINE = MAPS * SOURCE_LINE + Kind::MAPS * SINK_LINE, FIT = RING_MOST / LINE;
+    static constexpr int LINES = FIT < RING_LINES ? FIT : RING_LINES, AHEAD = LINES - 1, BYTES = LINES * LINE;
+
+    static __device__ unsigned after(unsigned slot)
+    {
+        return slot == (LINES - 1) * LINE ? 0 : slot + LINE;
+    }
+};
+
+/* Copies the lines of a share, one after the other. */
+template <pending WHAT, typename Source, typename Kind> struct walk_reader {
+    typedef walk_ring<WHAT, Source, Kind> ring;
+    walk_share walk;
+    unsigned slot;
+    int line, lines, row; /* the next line of the piece, how many there are, and its row */
+    int at;               /* this lane's first vector of it in a map */
+    bool beside;
+
+    __device__ explicit walk_reader(const walk_share &share)
+        : walk(share), slot(0), line(0), lines(0), row(0), at(0), beside(false)
+    {
+    }
+
+    /* first, side, sink: where this lane's vectors lie in the ring. */
+    __device__ void copy(const tile_cut &cut, const Source &source, const typename Kind::sink &sink, unsigned first,
+                         unsigned side, unsigned results)
+    {
+        int lane = threadIdx.x % 32, line_step = walk.step * cut.source_w * WALK_CHANNELS;
+        walk_piece piece;
+        if (line == lines && walk.take(cut, piece)) {
+            line = 0;
+            lines = piece.lines + 2;
+            row = piece.row - walk.step;
+            at = ((piece.image * cut.source_h + row) * cut.source_w + piece.column) * WALK_CHANNELS + lane * 8;
+            beside = has_beside(cut, piece.column);
+        }
+        if (line < lines) {
+            bool exists = (unsigned)row < (unsigned)cut.source_h;
+            int to_side = lane < WALK_VECTORS ? -WALK_CHANNELS : (WALK_POSITIONS - 1) * WALK_CHANNELS;
+#pragma unroll
+            for (int map = 0; map < ring::MAPS; map++) {
+                const bf16 *from = source_map(source, map) + at;
+                unsigned to = slot + map * SOURCE_LINE;
+#pragma unroll
+                for (int i = 0; i < WALK_VECTORS; i++)
+                    copy16_async_part(first + to + i * WALK_STRETCH, from + i * WALK_STRETCH / 2, exists ? 16 : 0);
+                if (lane < 2 * WALK_VECTORS)
+                    copy16_async_part(side + to, from + to_side, exists && beside ? 16 : 0);
+            }
+            if (Kind::MAPS > 0 && line >= 2) { /* for the results that this line completes */
+#pragma unroll
+                for (int map = 0; map < Kind::MAPS; map++) {
+                    const bf16 *from = Kind::map(sink, map) + (at - line_step);
+                    unsigned to = results + slot + map * SINK_LINE;
+                    copy16_async(to, from);
+                    copy16_async(to + SINK_LINE / 2, from + WALK_POSITIONS / 2 * WALK_CHANNELS);
+                }
+            }
+            at += line_step;
+            row += walk.step;
+            line++;
+        }
+        slot = ring::after(slot);
+        close_copies();
+    }
+};
+
+/* Row, column, half of the results. */
+typedef unsigned walk_weights[3][3][2][2];
+typedef float walk_results[2][4]; /* 16 positions */
+
+/* From the packed weights of this lane (pack.h). The first row is that of the line which comes first. */
+__device__ inline void load_weights(const char *packed, bool up, walk_weights &weights)
+{
+#pragma unroll
+    for (int tap = 0; tap < 9; tap++) {
+        int y = tap / 3, x = tap % 3;
+        uint4 two = *(const uint4 *)(packed + ((up ? 2 - y : y) * 3 + x) * (WALK_CHANNELS * 32));
+        weights[y][x][0][0] = two.x;
+        weights[y][x][0][1] = two.y;
+        weights[y][x][1][0] = two.z;
+        weights[y][x][1][1] = two.w;
+    }
+}
+
+__device__ inline void add_row(walk_results &sum, const unsigned (&pixels)[3][4], const unsigned (&weights)[3][2][2])
+{
+#pragma unroll
+    for (int x = 0; x < 3; x++)
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+            multiply_add(sum[j], pixels[x], weights[x][j]);
+}
+
+__device__ inline void copy_results(walk_results &to, const walk_results &from)
+{
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        to[i / 4][i % 4] = from[i / 4][i % 4];
+}
+
+__device__ inline bool has_bias(const forward_sink &sink)
+{
+    return sink.bias != NULL;
+}
+
+__device__ inline bool has_bias(const gradient_sink &)
+{
+    return false;
+}
+
+__device__ inline void add_bias(walk_results (&results)[2], floats<4> bias)
+{
+#pragma unroll
+    for (int i = 0; i < 16; i++)
+        results[i / 8][i / 4 % 2][i % 4] += bias.v[i / 4 % 2 * 2 + i % 2];
+}
+
+/* What is pending, of this lane's vectors of a line. fill: where the value of those in the strip goes; or NULL. */
+template <pending WHAT, int MAPS, typename Source>
+__device__ inline void finish_line(const Source &source, unsigned table, unsigned first, unsigned side, bool beside,
+                                   bf16 *fill)
+{
+    constexpr int V = Source::ROWS > 2 ? 4 : 8; /* registers have no room for more coefficients at once */
+    typedef typename packed<V>::type vector;
+    /* Lanes 128 bytes apart have the two parts of a vector in turn, or they would meet in a bank. */
+    unsigned turn = V == 8 ? 0 : threadIdx.x / 8 % 2 * 8;
+#pragma unroll
+    for (int part = 0; part < 8; part += V) {
+        unsigned begin = turn ^ (unsigned)(part * 2); /* bytes */
+        floats<V> by[Source::ROWS];
+#pragma unroll
+        for (int i = 0; i < Source::ROWS; i++)
+            by[i] = load_floats<V>(table + i * WALK_CHANNELS * 4 + begin * 2);
+#pragma unroll
+        for (int i = 0; i <= WALK_VECTORS; i++) {
+            if (i == WALK_VECTORS && !beside)
+                continue;
+            unsigned mine = (i == WALK_VECTORS ? side : first + i * WALK_STRETCH) + begin;
+            vector map[2] = {};
+            load_bits(map[0], mine);
+            if (MAPS == 2)
+                load_bits(map[1], mine + SOURCE_LINE);
+            vector value = finish_part<WHAT, V>(source, map[0], map[1], by);
+            store_bits(mine, value);
+            if (i < WALK_VECTORS && fill)
+                *(vector *)(fill + i * WALK_STRETCH / 2 + begin / 2) = value;
+        }
+    }
+}
+
+template <pending WHAT, typename Source, typename Kind>
+__device__ inline void run_share(const walk_arguments<Source, typename Kind::sink> &a, walk_share walk, unsigned tables,
+                                 unsigned space, const walk_weights &weights, lane_sums<4> &sums)
+{
+    typedef walk_ring<WHAT, Source, Kind> ring;
+    constexpr int SOURCE_TABLE = (int)Source::ROWS * WALK_CHANNELS * 4, VECTORS = WALK_VECTORS;
+    int lane = threadIdx.x % 32, w = a.cut.out_w;
+    unsigned table = tables + lane % VECTORS * 32, sink_table = tables + SOURCE_TABLE + lane % 4 * 16;
+    unsigned first = space + place_of(1 + lane / VECTORS, lane % VECTORS), operand[3], slot = 0;
+    unsigned side = space + place_of(lane < VECTORS ? 0 : WALK_POSITIONS + 1, lane % VECTORS);
+    unsigned results = space + ring::MAPS * SOURCE_LINE, copied = results + lane * 16, taken = results + lane * 8;
+    settle(first);
+    settle(side);
+    settle(copied);
+#pragma unroll
+    for (int x = 0; x < 3; x++) {
+        operand[x] = space + place_of(lane % 16 + x, lane / 16);
+        settle(operand[x]);
+    }
+    walk_reader<WHAT, Source, Kind> reader(walk);
+    walk_piece piece;
+    bool biased = has_bias(a.sink), fills = filled_map(a.source) != NULL;
+#pragma unroll 1
+    for (int line = 0; line < ring::AHEAD; line++)
+        reader.copy(a.cut, a.source, a.sink, first, side, copied);
+#pragma unroll 1
+    while (walk.take(a.cut, piece)) {
+        walk_results now[2] = {}, next[2] = {}; /* of the results that the next line completes, and the one after */
+        int row = piece.row - walk.step, pixel = (piece.image * a.cut.source_h + row) * w + piece.column;
+        bool beside = has_beside(a.cut, piece.column);
+#pragma unroll 1
+        for (int line = 0; line < piece.lines + 2; line++) {
+            wait_for_older_copies<ring::AHEAD - 1>();
+            if (WHAT != PENDING_NOTHING && (unsigned)row < (unsigned)a.cut.source_h) {
+                bf16 *fill = fills && line > 0 && line <= piece.lines
+                                 ? filled_map(a.source) + (unsigned)(pixel * WALK_CHANNELS + lane * 8)
+                                 : NULL;
+                finish_line<WHAT, ring::MAPS>(a.source, table, first + slot, side + slot, beside, fill);
+            }
+            __syncwarp(); /* the line is there, of all lanes, and nobody reads the line before */
+            reader.copy(a.cut, a.source, a.sink, first, side, copied);
+            walk_results result[2], none = {};
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                copy_results(result[i], now[i]);
+                copy_results(now[i], next[i]);
+                copy_results(next[i], none);
+                unsigned pixels[3][4];
+#pragma unroll
+                for (int x = 0; x < 3; x++)
+                    load_matrices(pixels[x], operand[x] + slot + i * WALK_TILE);
+                add_row(result[i], pixels, weights[2]);
+                add_row(now[i], pixels, weights[1]);
+                add_row(next[i], pixels, weights[0]);
+            }
+            if (line >= 2) {
+                Kind kind(a.sink, sink_table);
+                if (biased)
+                    add_bias(result, sink_row(sink_table, ROW_BIAS));
+                bf16 *to = Kind::results(a.sink) + (unsigned)((pixel - walk.step * w) * WALK_CHANNELS + lane * 4);
+#pragma unroll
+                for (int i = 0; i < 4; i++) { /* eight positions each */
+                    uint2 more[Kind::MAPS + 1] = {};
+#pragma unroll
+                    for (int map = 0; map < Kind::MAPS; map++)
+                        load_bits(more[map], taken + slot + map * SINK_LINE + i * (8 * WALK_PIXEL));
+                    floats<4> v;
+#pragma unroll
+                    for (int k = 0; k < 4; k++)
+                        v.v[k] = result[i / 2][k / 2][i % 2 * 2 + k % 2];
+                    *(uint2 *)(to + i * 8 * WALK_CHANNELS) = kind.take(a.sink, v, more, sums);
+                }
+            }
+            slot = ring::after(slot);
+            row += walk.step;
+            pixel += walk.step * w;
+        }
+    }
+}
+
+/* Shared memory: the coefficients of the source and of the sink, then the rings. */
+template <typename Source> __host__ __device__ constexpr int walk_tables()
+{
+    return ((int)Source::ROWS + SINK_ROWS) * WALK_CHANNELS * 4;
+}
+
+template <pending WHAT, typename Source, typename Kind>
+__global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
+    walk_kernel(const __grid_constant__ walk_arguments<Source, typename Kind::sink> a)
+{
+    typedef walk_ring<WHAT, Source, Kind> ring;
+    static_assert(CONV_WARPS * (int)ring::BYTES >= (int)FINISH_NORM_BYTES, "finish_norm has room");
+    char *shared = dynamic_shared(), *rings = shared + walk_tables<Source>();
+    float *table = (float *)shared;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    bool up = warp % 2 == 1;
+    tile_share share = share_of_block(a.cut, blockIdx.x);
+    /* Weights are older than the kernel before: they travel while that one ends. */
+    walk_weights weights;
+    load_weights(a.weights + lane * 16, up, weights);
+    wait_for_kernel_before();
+    if (a.hurries && !a.tickets)
+        start_kernel_after();
+    make_table<WALK_THREADS>(a.source, share.group, 0, WALK_CHANNELS, table);
+    make_table<WALK_THREADS>(a.sink, share.group, 0, WALK_CHANNELS, table + (int)Source::ROWS * WALK_CHANNELS);
+    __syncthreads();
+    int all = a.cut.blocks[share.group] * CONV_WARPS, number = share.row * CONV_WARPS + warp;
+    walk_share walk = {(int)((long long)share.tiles * number / all), (int)((long long)share.tiles * (number + 1) / all),
+                       group_begin(a.cut.groups, share.group), up ? -1 : 1};
+    lane_sums<4> sums = {};
+    run_share<WHAT, Source, Kind>(a, walk, shared_address(shared), shared_address(rings) + warp * ring::BYTES, weights,
+                                  sums);
+    if (a.sink.partial)
+        write_sums<WALK_CHANNELS, false, WALK_THREADS>(a.sink.partial, a.cut, share, 0, WALK_CHANNELS, 0, sums,
+                                                       (float *)rings);
+    if (a.tickets)
+        finish_norm<WALK_CHANNELS, WALK_THREADS>(a.norm, a.tickets, a.sink.partial, a.cut.most_blocks, WALK_CHANNELS, 0,
+                                                 (double *)rings);
+}
+
+/* ---- plan and launch --------------------------------------------------------------------------------------------- */
+
+/* Is it such a layer? Channels count with those that are padded. */
+static bool is_walked(const rc_conv *conv)
+{
+    return conv->k == 3 && conv->stride == 1 && conv->pad == 1 && conv->up == 1 && !conv->transposed &&
+           conv->oh == conv->h && conv->ow == conv->w && conv->w % WALK_POSITIONS == 0 &&
+           rc_cuda_padded(conv->c_in) == WALK_CHANNELS && rc_cuda_padded(conv->c_out) == WALK_CHANNELS;
+}
+
+template <pending WHAT, typename Kind, typename Source>
+static bool launch_walk(rc_cuda *cuda, const char *operation, const rc_conv *conv, const Source &source,
+                        const typename Kind::sink &sink, const rc_tensor *batch, const float *weight)
+{
+    typedef walk_arguments<Source, typename Kind::sink> arguments;
+    constexpr bool FORWARD = !Kind::sink::BACKWARD;
+    int shared_bytes = walk_tables<Source>() + CONV_WARPS * walk_ring<WHAT, Source, Kind>::BYTES;
+    axis_taps taps;
+    if (shared_bytes > cuda->shared_bytes ||
+        !(FORWARD ? rc_cuda_forward_taps(conv, &taps) : rc_cuda_backward_taps(conv, &taps)))
+        return false;
+    arguments *a = held_launch<arguments>::begin(cuda);
+    a->source = source;
+    a->sink = sink;
+    tile_cut *cut = &a->cut;
+    cut->groups = view_groups(batch);
+    rc_cuda_set_maps(cut, conv, FORWARD, &taps, 1);
+    cut->images = 1;
+    cut->tiles_y = cut->out_h;
+    cut->tiles_x = cut->out_w / WALK_POSITIONS;
+    conv_form form;
+    rc_cuda_set_form(conv, FORWARD, &taps, &form);
+    form.chunk_c = WALK_CHANNELS;
+    form.chunks = 1;
+    form.tile_c = WALK_CHANNELS;
+    form.tiles = 1;
+    int rows = rc_cuda_partial_rows(batch->n * cut->out_h * cut->out_w);
+    int blocks = WALK_BLOCKS * cuda->multiprocessors < rows ? WALK_BLOCKS * cuda->multiprocessors : rows;
+    blocks = rc_cuda_deal_tiles(cut, blocks > cut->groups.count ? blocks : cut->groups.count);
+    held_launch<arguments>::hold(cuda, operation, walk_kernel<WHAT, Source, Kind>, WALK_THREADS, form, weight,
+                                 dim3((unsigned)blocks), shared_bytes);
+    return true;
+}
+
+bool rc_cuda_walk_forward(rc_cuda *cuda, const rc_conv *conv, const value_source &source, const forward_sink &sink,
+                          const rc_tensor *batch, const float *weight)
+{
+    static const char operation[] = "conv_forward";
+    const tensor_view<bf16> &y = sink.y;
+    bool plain = source.what == PENDING_NOTHING && !source.x.fill;
+    bool identity = y.skip && y.skip_stride == 1 && y.skip_offset == 0 && y.skip_cp == y.cp;
+    if (!is_walked(conv))
+        return false;
+    if (sink.apply && plain && !is_curved(y.act) && !y.skip)
+        return launch_walk<PENDING_NOTHING, applies<false>>(cuda, operation, conv, source, sink, batch, weight);
+    if (sink.apply && plain && !is_curved(y.act) && identity)
+        return launch_walk<PENDING_NOTHING, applies<true>>(cuda, operation, conv, source, sink, batch, weight);
+    if (sink.apply || !sink.partial)
+        return false;
+    if (plain)
+        return launch_walk<PENDING_NOTHING, takes_sums>(cuda, operation, conv, source, sink, batch, weight);
+    if (source.what == PENDING_USUAL && source.x.act == RC_ACT_RELU)
+        return launch_walk<PENDING_USUAL, takes_sums>(cuda, operation, conv, source, sink, batch, weight);
+    return source.what == PENDING_SUM &&
+           launch_walk<PENDING_SUM, takes_sums>(cuda, operation, conv, source, sink, batch, weight);
+}
+
+bool rc_cuda_walk_backward_data(rc_cuda *cuda, const rc_conv *conv, const gradient_source &source,
+                                const gradient_sink &sink, const rc_tensor *batch, const float *weight)
+{
+    /* The slope comes from raw, which does not tell that of a sum. */
+    bool tells = !sink.slopes || (!is_curved(sink.y.act) && !sink.y.skip && sink.y.scale);
+    if (!is_walked(conv) || !tells || source.what != PENDING_USUAL)
+        return false;
+    return (sink.addend ? (sink.partial ? launch_walk<PENDING_USUAL, gives_back<true, true>, gradient_source>
+                                        : launch_walk<PENDING_USUAL, gives_back<true, false>, gradient_source>)
+                        : (sink.partial ? launch_walk<PENDING_USUAL, gives_back<false, true>, gradient_source>
+                                        : launch_walk<PENDING_USUAL, gives_back<false, false>, gradient_source>))(
+        cuda, "conv_backward_data", conv, source, sink, batch, weight);
+}
