@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int tried, done;
@@ -47,6 +48,8 @@ static void try_all(const char *file)
     long child = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (child == 0)
         _exit(0);
+    if (child > 0) /* once it is traced, this process would stop when the child's signal comes */
+        waitpid((pid_t)child, NULL, 0);
     told("a process", child);
     told("a signal", kill(getppid(), 0));
     told("tracing", ptrace(PTRACE_TRACEME, 0, NULL, NULL));
