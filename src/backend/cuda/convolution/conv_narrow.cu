@@ -318,14 +318,8 @@ static bool launch_narrow(rc_cuda *cuda, const char *operation, const rc_conv *c
     a.sink = sink;
     a.hurries = cuda->lane == RC_MAIN_LANE;
     tile_cut *cut = &a.cut;
-    cut->groups = view_groups(batch);
-    rc_cuda_set_maps(cut, conv, forward, &taps, 1);
-    cut->images = 1;
-    cut->tiles_y = cut->out_h;
-    cut->tiles_x = (cut->out_w + NARROW_STRIP - 1) / NARROW_STRIP;
+    int blocks = rc_cuda_cut_lines(cut, conv, forward, &taps, batch, NARROW_STRIP, cuda->multiprocessors);
     cut->tile_w = (cut->out_w + cut->tiles_x - 1) / cut->tiles_x;
-    int blocks = rc_cuda_deal_tiles(cut, cuda->multiprocessors > cut->groups.count ? cuda->multiprocessors
-                                                                                   : cut->groups.count);
     conv_form form;
     rc_cuda_set_form(conv, forward, &taps, &form);
     form.chunk_c = NARROW_CHANNELS;

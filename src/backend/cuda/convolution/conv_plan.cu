@@ -96,6 +96,18 @@ int rc_cuda_deal_tiles(tile_cut *cut, int most_blocks)
     return all;
 }
 
+int rc_cuda_cut_lines(tile_cut *cut, const rc_conv *conv, bool forward, const axis_taps *taps, const rc_tensor *batch,
+                      int columns, int most_blocks)
+{
+    cut->groups = view_groups(batch);
+    rc_cuda_set_maps(cut, conv, forward, taps, 1);
+    cut->images = 1;
+    cut->tiles_y = cut->out_h;
+    cut->tiles_x = shares(cut->out_w, columns);
+    int most = least(most_blocks, rc_cuda_partial_rows(batch->n * cut->out_h * cut->out_w));
+    return rc_cuda_deal_tiles(cut, greatest(most, cut->groups.count));
+}
+
 enum { WEIGHTS_MOST = CONV_SHARED_HALF * 3 / 4, HEAVY = 40 * 1024 };
 
 /* ---- the kernel ------------------------------------------------------------------------------------------------ */

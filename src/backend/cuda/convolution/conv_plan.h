@@ -45,6 +45,11 @@ bool rc_cuda_cut_tiles(tile_cut *cut, const axis_taps *taps, int positions, int 
 /* Deals the tiles of each group to at most most_blocks blocks, all groups together. Returns how many there are. */
 int rc_cuda_deal_tiles(tile_cut *cut, int most_blocks);
 
+/* Cuts the maps of a convolution with stride 1 into strips of so many columns, whose tiles are lines, and deals these
+ * to at most most_blocks blocks, or to one for each group. Returns how many there are: no more than sums have rows. */
+int rc_cuda_cut_lines(tile_cut *cut, const rc_conv *conv, bool forward, const axis_taps *taps, const rc_tensor *batch,
+                      int columns, int most_blocks);
+
 /* What a kernel needs of the plan. */
 template <typename Arguments> static void rc_cuda_set_gather(const gather_plan &plan, Arguments *a)
 {

@@ -474,15 +474,7 @@ static bool launch_stem(rc_cuda *cuda, const char *operation, const rc_conv *con
     if (source)
         a->source = *source;
     a->sink = sink;
-    tile_cut *cut = &a->cut;
-    cut->groups = view_groups(batch);
-    rc_cuda_set_maps(cut, conv, forward, &taps, 1);
-    cut->images = 1;
-    cut->tiles_y = cut->out_h;
-    cut->tiles_x = (cut->out_w + STEM_POSITIONS - 1) / STEM_POSITIONS;
-    int rows = rc_cuda_partial_rows(batch->n * cut->out_h * cut->out_w), blocks = 2 * cuda->multiprocessors;
-    blocks = blocks < rows ? blocks : rows;
-    blocks = rc_cuda_deal_tiles(cut, blocks > cut->groups.count ? blocks : cut->groups.count);
+    int blocks = rc_cuda_cut_lines(&a->cut, conv, forward, &taps, batch, STEM_POSITIONS, 2 * cuda->multiprocessors);
     conv_form form;
     rc_cuda_set_form(conv, forward, &taps, &form);
     form.chunk_c = 8;

@@ -1,14 +1,12 @@
-/* Convolutions from 16 to 16 channels (conv_walk.h). They multiply little for what they move, so they
- * are to run at the speed of memory: every pixel comes once and is finished once, and all that a result takes besides
- * travels ahead.
+/* Convolutions from 16 to 16 channels (conv_walk.h). They multiply little for what they move, so they are to run at the
+ * speed of memory: every pixel comes once and is finished once, and all that a result takes besides travels ahead.
  *
- * Every warp works for itself. It walks along a strip of 32 columns, a line at a
- * time. The lines of the source travel to a ring of its own (cp.async), AHEAD lines before they are used, with a pixel
- * more on each side; beside each of them the line of what the results that it completes need (skip, gradient to add to,
- * raw). A lane finishes in place what it has copied itself. All weights stay in registers. A line gives its part to the
- * results of three lines, two of which wait in registers for the lines to come: so three ldmatrix serve 18 products.
- * Results go to the map as they leave the products (warp_shape in conv_gather.cuh): four lanes have the 16 channels of
- * a pixel.
+ * Every warp works for itself. It walks along a strip of 32 columns, a line at a time. The lines of the source travel
+ * to a ring of its own (cp.async), AHEAD lines before they are used, with a pixel more on each side; beside each of
+ * them the line of what the results that it completes need (skip, gradient to add to, raw). A lane finishes in place
+ * what it has copied itself. All weights stay in registers. A line gives its part to the results of three lines, two of
+ * which wait in registers for the lines to come: so three ldmatrix serve 18 products. Results go to the map as they
+ * leave the products (warp_shape in conv_gather.cuh): four lanes have the 16 channels of a pixel.
  *
  * Lines of all strips and images are dealt evenly. A warp reads a line on either side of its share, which is another's.
  * Every second warp walks upwards, with its weights upside down, so that neighbours meet at the same time, and the
@@ -387,21 +385,14 @@ static bool launch_walk(rc_cuda *cuda, const char *operation, const rc_conv *con
     arguments *a = held_launch<arguments>::begin(cuda);
     a->source = source;
     a->sink = sink;
-    tile_cut *cut = &a->cut;
-    cut->groups = view_groups(batch);
-    rc_cuda_set_maps(cut, conv, FORWARD, &taps, 1);
-    cut->images = 1;
-    cut->tiles_y = cut->out_h;
-    cut->tiles_x = cut->out_w / WALK_POSITIONS;
+    int blocks = rc_cuda_cut_lines(&a->cut, conv, FORWARD, &taps, batch, WALK_POSITIONS,
+                                   WALK_BLOCKS * cuda->multiprocessors);
     conv_form form;
     rc_cuda_set_form(conv, FORWARD, &taps, &form);
     form.chunk_c = WALK_CHANNELS;
     form.chunks = 1;
     form.tile_c = WALK_CHANNELS;
     form.tiles = 1;
-    int rows = rc_cuda_partial_rows(batch->n * cut->out_h * cut->out_w);
-    int blocks = WALK_BLOCKS * cuda->multiprocessors < rows ? WALK_BLOCKS * cuda->multiprocessors : rows;
-    blocks = rc_cuda_deal_tiles(cut, blocks > cut->groups.count ? blocks : cut->groups.count);
     held_launch<arguments>::hold(cuda, operation, walk_kernel<WHAT, Source, Kind>, WALK_THREADS, form, weight,
                                  dim3((unsigned)blocks), shared_bytes);
     return true;
