@@ -307,7 +307,7 @@ static void run_fused_weight(rc_pass *pass, void *gradient, int first, int last)
         const rc_layer *layer = &pass->net->layer[i];
         layers[i - first] = (rc_fused_weight){.conv = &pass->layer[i].conv,
                                               .x = source(pass, layer->in),
-                                              .dy = &pass->layer[i].draw,
+                                              .dy = draw_of(&pass->layer[i]),
                                               .dweight = real_at(pass, gradient, layer->weight)};
     }
     be->fused_weight(be, layers, last - first + 1);

@@ -1,5 +1,5 @@
-/* Inside a pass: what its builders share. pass_list.c writes the lists of steps, pass_fuse.c asks the backend which
- * layers it runs at once, and pass_build.c does the rest. */
+/* Inside a pass: what its builders share. pass_list.c writes the lists of steps, pass_lanes.c says which of them run
+ * beside the others, pass_fuse.c asks the backend which layers it runs at once, and pass_build.c does the rest. */
 #ifndef RC_NN_PASS_BUILD_H
 #define RC_NN_PASS_BUILD_H
 
@@ -9,6 +9,9 @@
 enum {
     RC_STEPS_PER_LAYER = 20, /* more than any layer has: prepare 1, forward 3, backward 13, and 2 at the end */
     RC_BUFFERS_PER_LAYER = 12,
+    RC_BUFFERS_OF_TENSOR = 3, /* that an operation reads, at most */
+    RC_BUFFERS_OF_GRADIENT = RC_BUFFERS_OF_TENSOR + 1,
+    RC_BUFFERS_OF_WEIGHT = RC_BUFFERS_OF_GRADIENT + RC_BUFFERS_OF_TENSOR,
     RC_NO_BUFFER = -1
 };
 
@@ -51,8 +54,18 @@ size_t rc_pass_map_bytes(const rc_pass_build *build, const rc_layer *layer);
 /* The last of the layers that the backend runs at once, beginning with `first`; `first` itself: it runs alone. */
 int rc_pass_last_fused(const rc_pass_build *build, int first);
 
+/* One more step at the end of the list. */
+rc_pass_step *rc_pass_emit(rc_pass_build *build, rc_pass_op op, int layer);
+
+/* The buffers that the weight gradient of a layer reads, and how many there are. */
+int rc_pass_weight_buffers(const rc_pass_build *build, int index, int buffers[RC_BUFFERS_OF_WEIGHT]);
+/* They are in use until that step. */
+void rc_pass_use_for_weight(rc_pass_build *build, int index, int step);
+
 /* Before the buffers are placed: all steps, and when each buffer is in use. */
 void rc_pass_list_steps(rc_pass_build *build);
+/* What weight gradients read that run beside the other steps. */
+void rc_pass_keep_for_weights(rc_pass_build *build);
 /* After: the steps of the weight lane, and where the main lane must wait for it. `copy` has room for all steps. */
 void rc_pass_list_lanes(rc_pass_build *build, rc_pass_step *copy);
 

@@ -49,12 +49,10 @@
  * gradient b when DATA a runs. Therefore gradient x has a buffer of its own then, and DATA a writes gradient b + its
  * own to it (`addend` is b). A block that widens (stage_2.blocks.0) has a shortcut that is no identity: SKIP b writes
  * gradient x, and DATA a adds to it. */
-#include <string.h>
-
 #include "backend/conv_both.h"
 #include "nn/pass_build.h"
 
-static rc_pass_step *emit(rc_pass_build *b, rc_pass_op op, int layer)
+rc_pass_step *rc_pass_emit(rc_pass_build *b, rc_pass_op op, int layer)
 {
     rc_pass_step *step = &b->pass->step[b->steps++];
     *step = (rc_pass_step){.op = op, .layer = layer, .target = RC_NO_LAYER, .addend = RC_NO_LAYER, .with = RC_NO_LAYER};
@@ -86,8 +84,7 @@ static bool reads_skip(const rc_pass_build *b, int index)
 }
 
 /* What an operation reads that is given the tensor of a layer. */
-enum { BUFFERS_OF_TENSOR = 3 };
-static int tensor_buffers(const rc_pass_build *b, int index, int buffers[BUFFERS_OF_TENSOR])
+static int tensor_buffers(const rc_pass_build *b, int index, int buffers[RC_BUFFERS_OF_TENSOR])
 {
     int count = 0;
     if (index < 0 || b->buffers[index].raw == RC_NO_BUFFER)
@@ -102,7 +99,7 @@ static int tensor_buffers(const rc_pass_build *b, int index, int buffers[BUFFERS
 
 static void use_tensor(rc_pass_build *b, int index)
 {
-    int buffers[BUFFERS_OF_TENSOR], count = tensor_buffers(b, index, buffers);
+    int buffers[RC_BUFFERS_OF_TENSOR], count = tensor_buffers(b, index, buffers);
     for (int i = 0; i < count; i++)
         use(b, buffers[i]);
 }
@@ -116,7 +113,7 @@ static void store(rc_pass_build *b, int index)
         return;
     if (b->net->layer[index].skip >= 0)
         store(b, b->net->layer[index].skip);
-    emit(b, RC_OP_MATERIALISE, index);
+    rc_pass_emit(b, RC_OP_MATERIALISE, index);
     use_tensor(b, index);
     b->stored[index] = true;
 }
@@ -144,7 +141,7 @@ static void list_fused(rc_pass_build *b, int first, int last)
     if (begin->skip >= 0)
         store(b, begin->skip);
     b->first_fused[last] = first;
-    emit(b, b->train ? RC_OP_FUSED_TRAIN : RC_OP_FUSED, last)->first = first;
+    rc_pass_emit(b, b->train ? RC_OP_FUSED_TRAIN : RC_OP_FUSED, last)->first = first;
     use_input(b, begin);
     if (begin->skip >= 0)
         use(b, finished_buffer(b, begin->skip));
@@ -163,7 +160,7 @@ static void list_fused(rc_pass_build *b, int first, int last)
 /* Callers read it whenever they like. */
 static void list_output(rc_pass_build *b, int index)
 {
-    int buffers[BUFFERS_OF_TENSOR], count = tensor_buffers(b, index, buffers);
+    int buffers[RC_BUFFERS_OF_TENSOR], count = tensor_buffers(b, index, buffers);
     make_readable(b, index);
     for (int i = 0; i < count; i++)
         rc_plan_keep(&b->plan, buffers[i]);
@@ -182,7 +179,7 @@ static void list_forward(rc_pass_build *b)
             continue;
         }
         make_readable(b, layer->in);
-        emit(b, RC_OP_FORWARD, i);
+        rc_pass_emit(b, RC_OP_FORWARD, i);
         use(b, b->buffers[i].raw);
         use(b, b->buffers[i].partial);
         use(b, b->buffers[i].taps);
@@ -191,14 +188,14 @@ static void list_forward(rc_pass_build *b)
             use(b, b->buffers[layer->skip].raw);
         b->stored[i] = b->eval || !rc_layer_pending(layer);
         if (layer->bn.on && b->train && i >= frozen) {
-            emit(b, RC_OP_BN_TRAIN, i);
+            rc_pass_emit(b, RC_OP_BN_TRAIN, i);
             use(b, b->buffers[i].partial);
         }
     }
     /* Only a loss reads these: a backend may make all of them at once. */
     for (int i = 0; i < b->net->layers; i++) {
         if (b->net->layer[i].bn.on && !b->train && !b->eval) {
-            emit(b, RC_OP_BN_STATISTICS, i);
+            rc_pass_emit(b, RC_OP_BN_STATISTICS, i);
             use(b, b->buffers[i].partial);
         }
     }
@@ -249,8 +246,7 @@ static int gradient_buffer(rc_pass_build *b, int index)
 }
 
 /* What is read of the gradient of a layer, finished or lazy. */
-enum { BUFFERS_OF_GRADIENT = BUFFERS_OF_TENSOR + 1 };
-static int gradient_buffers(const rc_pass_build *b, int index, bool finished, int buffers[BUFFERS_OF_GRADIENT])
+static int gradient_buffers(const rc_pass_build *b, int index, bool finished, int buffers[RC_BUFFERS_OF_GRADIENT])
 {
     buffers[0] = finished ? b->buffers[index].draw : b->buffers[index].gradient;
     return finished ? 1 : 1 + tensor_buffers(b, index, buffers + 1);
@@ -258,23 +254,20 @@ static int gradient_buffers(const rc_pass_build *b, int index, bool finished, in
 
 static void use_gradient(rc_pass_build *b, int index, bool finished)
 {
-    int buffers[BUFFERS_OF_GRADIENT], count = gradient_buffers(b, index, finished, buffers);
+    int buffers[RC_BUFFERS_OF_GRADIENT], count = gradient_buffers(b, index, finished, buffers);
     for (int i = 0; i < count; i++)
         use(b, buffers[i]);
 }
 
-/* What a weight gradient reads. */
-enum { BUFFERS_OF_WEIGHT = BUFFERS_OF_GRADIENT + BUFFERS_OF_TENSOR };
-static int weight_buffers(const rc_pass_build *b, int index, int buffers[BUFFERS_OF_WEIGHT])
+int rc_pass_weight_buffers(const rc_pass_build *b, int index, int buffers[RC_BUFFERS_OF_WEIGHT])
 {
     int count = gradient_buffers(b, index, b->buffers[index].draw != RC_NO_BUFFER, buffers);
     return count + tensor_buffers(b, b->net->layer[index].in, buffers + count);
 }
 
-/* Until that step. */
-static void use_for_weight(rc_pass_build *b, int index, int step)
+void rc_pass_use_for_weight(rc_pass_build *b, int index, int step)
 {
-    int buffers[BUFFERS_OF_WEIGHT], count = weight_buffers(b, index, buffers);
+    int buffers[RC_BUFFERS_OF_WEIGHT], count = rc_pass_weight_buffers(b, index, buffers);
     for (int i = 0; i < count; i++)
         rc_plan_use(&b->plan, buffers[i], step);
 }
@@ -292,7 +285,7 @@ static bool shares_gradient(rc_pass_build *b, int index)
 static void emit_writer(rc_pass_build *b, rc_pass_op op, int index, int target)
 {
     rc_gradient_state *gradient = state(b, target);
-    rc_pass_step *step = emit(b, op, index);
+    rc_pass_step *step = rc_pass_emit(b, op, index);
     gradient->writers--;
     step->target = target;
     step->addend = gradient->written ? RC_NO_LAYER : gradient->addend;
@@ -373,7 +366,7 @@ static void list_fused_backward(rc_pass_build *b, int first, int last)
         if (b->net->layer[i].skip == begin->in)
             state(b, begin->in)->writers--;
     }
-    rc_pass_step *step = emit(b, RC_OP_FUSED_BACK, last);
+    rc_pass_step *step = rc_pass_emit(b, RC_OP_FUSED_BACK, last);
     step->first = first;
     use(b, b->buffers[last].gradient);
     for (int i = first; i <= last; i++)
@@ -387,11 +380,11 @@ static void list_fused_backward(rc_pass_build *b, int first, int last)
 static void list_bn_backward(rc_pass_build *b, int index)
 {
     if (!state(b, index)->summed) {
-        emit(b, RC_OP_BN_SUMS, index);
+        rc_pass_emit(b, RC_OP_BN_SUMS, index);
         use_gradient(b, index, false);
         use(b, b->buffers[index].back_partial);
     }
-    emit(b, RC_OP_BN_BACKWARD, index);
+    rc_pass_emit(b, RC_OP_BN_BACKWARD, index);
     use(b, b->buffers[index].back_partial);
 }
 
@@ -414,12 +407,12 @@ static void list_bucket(rc_pass_build *b, int done, bool last)
         return;
     for (int i = b->sent - 1; i >= done; i--) {
         if (b->net->layer[i].weights > 0 && rc_layer_bias_cancels(&b->net->layer[i]))
-            emit(b, RC_OP_ZERO_BIAS, i);
+            rc_pass_emit(b, RC_OP_ZERO_BIAS, i);
     }
     b->sent = done;
     if (params == 0)
         return;
-    rc_pass_step *step = emit(b, RC_OP_SUM_WORKERS, RC_NO_LAYER);
+    rc_pass_step *step = rc_pass_emit(b, RC_OP_SUM_WORKERS, RC_NO_LAYER);
     step->param = param;
     step->params = params;
 }
@@ -435,7 +428,7 @@ static void list_fused_train_backward(rc_pass_build *b, int first, int last)
         if (b->net->layer[i].skip == begin->in)
             gradient->writers--;
     }
-    rc_pass_step *step = emit(b, RC_OP_FUSED_TRAIN_BACK, last);
+    rc_pass_step *step = rc_pass_emit(b, RC_OP_FUSED_TRAIN_BACK, last);
     step->first = first;
     for (int i = first; i <= last; i++) {
         rc_layer_buffers *buffers = &b->buffers[i];
@@ -456,9 +449,9 @@ static void list_fused_train_backward(rc_pass_build *b, int first, int last)
         use(b, b->buffers[step->addend].gradient);
     if (step->sums)
         use(b, b->buffers[begin->in].back_partial);
-    emit(b, RC_OP_FUSED_WEIGHT, last)->first = first;
+    rc_pass_emit(b, RC_OP_FUSED_WEIGHT, last)->first = first;
     for (int i = first; i <= last; i++)
-        use_for_weight(b, i, b->steps - 1);
+        rc_pass_use_for_weight(b, i, b->steps - 1);
 }
 
 /* dL/draw takes the place of the gradient, unless somebody else needs that. */
@@ -470,7 +463,7 @@ static void list_finish(rc_pass_build *b, int index)
     buffers->draw = buffers->gradient;
     if (shared || layer->output)
         buffers->draw = rc_plan_add(&b->plan, rc_pass_map_bytes(b, layer));
-    emit(b, RC_OP_FINISH, index);
+    rc_pass_emit(b, RC_OP_FINISH, index);
     use_gradient(b, index, false);
     use(b, buffers->draw);
 }
@@ -519,8 +512,8 @@ static void list_group(rc_pass_build *b, int index)
     bool together = weights && data && !finished && layer->kind == RC_LAYER_CONV && b->backend->lanes <= 1 &&
                     rc_conv_both_of(b->backend) != NULL && b->backend->takes_beside == NULL;
     if (weights && !together) {
-        emit(b, RC_OP_WEIGHT, index);
-        use_for_weight(b, index, b->steps - 1);
+        rc_pass_emit(b, RC_OP_WEIGHT, index);
+        rc_pass_use_for_weight(b, index, b->steps - 1);
     }
     if (!finished)
         list_skip(b, index, layer->skip);
@@ -528,46 +521,12 @@ static void list_group(rc_pass_build *b, int index)
         list_data(b, index, together);
 }
 
-/* Is it part of a bucket? */
-static bool in_bucket(const rc_pass_step *step)
-{
-    return step->op == RC_OP_ZERO_BIAS || step->op == RC_OP_SUM_WORKERS || step->op == RC_OP_WAIT_WORKERS;
-}
-
-/* Where the group ends that begins at a step, or that the step is in. A bucket belongs to the group that it stands in
- * or behind. */
-static int group_end(const rc_pass_step *steps, int first, int count)
-{
-    int end = first + 1;
-    while (end < count && (steps[end].layer == steps[first].layer || in_bucket(&steps[end])))
-        end++;
-    return end;
-}
-
-/* With lanes the weight gradients of small maps may run until the end: what they read stays as long, so that the main
- * lane need not wait. One of a large map keeps the whole device busy by itself, so that little is lost by waiting for
- * it: what it reads stays until the layer after has been done, and memory is saved. */
-static void keep_for_weights(rc_pass_build *b)
-{
-    const rc_pass_step *steps = b->pass->step;
-    for (int i = b->pass->forward_end; i < b->steps; i++) {
-        int layer = steps[i].layer, first = steps[i].op == RC_OP_FUSED_WEIGHT ? steps[i].first : layer;
-        if (steps[i].op != RC_OP_WEIGHT && steps[i].op != RC_OP_FUSED_WEIGHT)
-            continue;
-        int end = group_end(steps, i, b->steps);
-        bool large = rc_pass_map_bytes(b, &b->net->layer[layer]) > b->backend->busy_bytes;
-        end = large && end < b->steps ? group_end(steps, end, b->steps) : b->steps;
-        for (int index = first; index <= layer; index++)
-            use_for_weight(b, index, end - 1);
-    }
-}
-
 void rc_pass_list_steps(rc_pass_build *b)
 {
     rc_pass *pass = b->pass;
     for (int i = 0; i < b->net->layers; i++) {
         if (b->net->layer[i].bn.on && (!b->train || i < pass->settings.frozen))
-            emit(b, RC_OP_BN_EVAL, i);
+            rc_pass_emit(b, RC_OP_BN_EVAL, i);
     }
     pass->prepare_end = b->steps;
     list_forward(b);
@@ -579,7 +538,7 @@ void rc_pass_list_steps(rc_pass_build *b)
         /* A frozen normalisation needs no sums: again all at once. */
         for (int i = b->net->layers - 1; i >= 0 && !b->train; i--) {
             if (state(b, i)->needed && b->net->layer[i].bn.on)
-                emit(b, RC_OP_BN_BACKWARD, i);
+                rc_pass_emit(b, RC_OP_BN_BACKWARD, i);
         }
         for (int i = b->net->layers - 1; i >= 0; i--) {
             int first = b->first_fused[i];
@@ -596,104 +555,9 @@ void rc_pass_list_steps(rc_pass_build *b)
     }
     if (b->train) {
         list_bucket(b, pass->settings.frozen, true);
-        emit(b, RC_OP_WAIT_WORKERS, RC_NO_LAYER);
+        rc_pass_emit(b, RC_OP_WAIT_WORKERS, RC_NO_LAYER);
     }
     pass->backward_end = b->steps;
     if (b->train && b->backend->lanes > 1)
-        keep_for_weights(b);
-}
-
-/* ---- lanes ------------------------------------------------------------------------------------------------------ */
-
-/* The last of all steps that compute, if it is a weight gradient: the main lane is idle by then, so it runs the step
- * itself instead of waiting for the weight lane. -1: it is not a weight gradient. */
-static int weight_on_main_lane(const rc_pass_step *steps, int count)
-{
-    int last = count - 1;
-    while (last >= 0 && in_bucket(&steps[last]))
-        last--;
-    return last >= 0 && steps[last].op == RC_OP_WEIGHT ? last : -1;
-}
-
-/* Buffers that a step of the main lane writes. */
-enum { BUFFERS_WRITTEN = 2 * RC_MAX_FUSED + 3 };
-static int written_buffers(const rc_pass_build *b, const rc_pass_step *step, int buffers[BUFFERS_WRITTEN])
-{
-    int count = 0;
-    if (step->op == RC_OP_BN_SUMS)
-        buffers[count++] = b->buffers[step->layer].back_partial;
-    if (step->op == RC_OP_FINISH)
-        buffers[count++] = b->buffers[step->layer].draw;
-    if (step->op == RC_OP_FUSED_TRAIN_BACK) {
-        int skip = b->net->layer[step->first].skip;
-        for (int i = step->first; i <= step->layer; i++) {
-            buffers[count++] = b->buffers[i].draw;
-            buffers[count++] = b->buffers[i].back_partial;
-        }
-        if (skip >= 0)
-            buffers[count++] = b->buffers[skip].gradient;
-    }
-    if (step->op == RC_OP_SKIP || step->op == RC_OP_DATA || step->op == RC_OP_FUSED_TRAIN_BACK)
-        buffers[count++] = step->target >= 0 ? b->buffers[step->target].gradient : b->input_gradient;
-    if (step->sums)
-        buffers[count++] = b->buffers[step->target].back_partial;
-    return count;
-}
-
-/* Does a step of the main lane write memory that the weight gradient of a layer reads? */
-static bool disturbs(const rc_pass_build *b, const rc_pass_step *step, int layer)
-{
-    int written[BUFFERS_WRITTEN], writes = written_buffers(b, step, written);
-    int read[BUFFERS_OF_WEIGHT], reads = weight_buffers(b, layer, read);
-    bool any = false;
-    for (int i = 0; i < writes * reads && !any; i++)
-        any = rc_plan_overlap(&b->plan, written[i / reads], read[i % reads]);
-    return any;
-}
-
-void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
-{
-    rc_pass *pass = b->pass;
-    if (b->backend->lanes <= 1 || !b->train)
-        return;
-    int begin = pass->forward_end, count = pass->backward_end - begin;
-    memcpy(copy, pass->step + begin, (size_t)count * sizeof *copy);
-    int pending[RC_MAX_LAYERS], pendings = 0; /* layers whose weight gradient may still be running */
-    int on_main = weight_on_main_lane(copy, count);
-    bool forked = false; /* since the last join */
-    b->steps = begin;
-    for (int i = 0; i < count;) {
-        int end = group_end(copy, i, count);
-        /* Waiting at the start of the group keeps its own weight gradient beside its other steps. BN backward writes
-         * what no other layer reads, and a backend may join it to the step before. */
-        bool wait = false;
-        for (int s = i; s < end && !wait; s++)
-            for (int p = 0; p < pendings && !wait; p++)
-                wait = disturbs(b, &copy[s], pending[p]);
-        if (wait && copy[i].op == RC_OP_BN_BACKWARD)
-            pass->step[b->steps++] = copy[i++];
-        if (wait) {
-            emit(b, RC_OP_JOIN, RC_NO_LAYER);
-            pendings = 0, forked = false;
-        }
-        for (; i < end; i++) {
-            bool fused = copy[i].op == RC_OP_FUSED_WEIGHT, sum = copy[i].op == RC_OP_SUM_WORKERS;
-            bool at_end = copy[i].op == RC_OP_WAIT_WORKERS || (sum && copy[i + 1].op == RC_OP_WAIT_WORKERS);
-            if (at_end && forked)
-                emit(b, RC_OP_JOIN, RC_NO_LAYER);
-            forked = forked && !at_end;
-            /* A bucket follows the weight gradients: so the main lane need not wait for them. */
-            bool beside = fused || (sum && !at_end) || (copy[i].op == RC_OP_WEIGHT && i != on_main);
-            if (beside)
-                emit(b, RC_OP_FORK, RC_NO_LAYER);
-            pass->step[b->steps++] = copy[i];
-            if (!beside)
-                continue;
-            for (int layer = fused ? copy[i].first : copy[i].layer; layer <= copy[i].layer && !sum; layer++)
-                pending[pendings++] = layer;
-            emit(b, RC_OP_MAIN, RC_NO_LAYER);
-            forked = true;
-        }
-    }
-    pass->backward_end = b->steps;
+        rc_pass_keep_for_weights(b);
 }

@@ -253,6 +253,37 @@ static void check_step(const char *backend, double tolerance)
     nn_close(&b);
 }
 
+/* Layers of one shape whose weight gradients run at once, with their normalisation pending, and one after the other:
+ * the same sums, in other parts. */
+static void check_weights(const rc_pass_settings *settings, int expected)
+{
+    nn_fixture a, b;
+    open_both(&a, &b, settings);
+    rc_pass_destroy(b.pass);
+    b.backend->fused_weight = NULL;
+    nn_must(rc_pass_create(b.backend, &net, settings, &b.pass));
+    nn_step(&a, LOSS);
+    nn_step(&b, LOSS);
+    assert_int_equal(layers_trained, 0);
+    assert_int_equal(weights_taken, expected);
+    expect_same_reals("gradient of the parameters", &a, a.gradient, &b, b.gradient, net.params, 1e-5);
+    nn_close(&a);
+    nn_close(&b);
+}
+
+static void test_weights_at_once(void **state)
+{
+    (void)state;
+    const rc_pass_settings settings = {
+        .mode = RC_PASS_TRAIN, .n = 5, .groups = 2, .group_end = {2, 5}, .update_running = true};
+    setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "4", 1);
+    nn_must(rc_net_resnet_small(&net, 3, 12, 20, 16, 2));
+    check_weights(&settings, 4 + 3 + 3);
+    rectify_sums();
+    check_weights(&settings, 4 + 3 + 3);
+    unsetenv("RECOLLECT_EMULATED_MULTIPROCESSORS");
+}
+
 static void test_nets_in_fp32(void **state)
 {
     (void)state;
@@ -459,12 +490,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: check_fused MODULE [IMAGES]\n");
         return 2;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nets_in_fp32),
-                                       cmocka_unit_test(test_linear_sums),
-                                       cmocka_unit_test(test_rectified_sums),
-                                       cmocka_unit_test(test_large_maps),
-                                       cmocka_unit_test(test_training),
-                                       cmocka_unit_test(test_what_is_taken),
-                                       cmocka_unit_test(test_wide_layers_together)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nets_in_fp32),  cmocka_unit_test(test_weights_at_once),
+        cmocka_unit_test(test_linear_sums),   cmocka_unit_test(test_rectified_sums),
+        cmocka_unit_test(test_large_maps),    cmocka_unit_test(test_training),
+        cmocka_unit_test(test_what_is_taken), cmocka_unit_test(test_wide_layers_together)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -348,11 +348,9 @@ static void fused_train_backward(rc_backend *be, const rc_fused_train_back *laye
 static void fused_weight(rc_backend *be, const rc_fused_weight *layers, int count)
 {
     counts.weight++;
-    assert_true(count > 1 && count <= kind.most);
-    for (int i = 0; i < count; i++) {
-        assert_null(layers[i].dy->a);
+    assert_in_range(count, 2, RC_MAX_FUSED);
+    for (int i = 0; i < count; i++)
         conv_weight(be, layers[i].conv, layers[i].x, layers[i].dy, layers[i].dweight, NULL);
-    }
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */

@@ -12,10 +12,11 @@
 
 #include <cmocka.h>
 
+#include "nn/nets_parts.h"
 #include "support/nn_fixture.h"
 #include "support/nn_nets.h"
 
-enum { LOSS = 31, MOST = 64, RANDOM_NETS = 400 };
+enum { LOSS = 31, MOST = 128, RANDOM_NETS = 400, CHAIN_NETS = 60 };
 
 typedef struct late_call {
     enum { CONV, LINEAR, SUM } kind;
@@ -29,10 +30,13 @@ typedef struct late_call {
 
 static rc_backend original; /* the entries as they were */
 static int lane, late, joins, beside, on_main, sums, materialised, finished, pairs;
-static int pooled;    /* gradients of poolings, of all nets */
-static bool finishes; /* backends that are opened from now on read dL/draw from a map, */
-static bool in_pairs; /* take two convolutions beside each other, */
-static bool waits;    /* and every map keeps them busy */
+static int pooled;             /* gradients of poolings, of all nets */
+static bool finishes;          /* backends that are opened from now on read dL/draw from a map, */
+static bool in_pairs;          /* take two convolutions beside each other, */
+static bool waits;             /* every map keeps them busy, */
+static bool several;           /* and weight gradients of one shape may run at once, */
+static size_t busy = SIZE_MAX; /* as long as no map keeps them busy, which one larger than this does */
+static int runs, longest;      /* of them: how many, and layers of the longest */
 static late_call calls[MOST];
 
 static struct {
@@ -79,6 +83,22 @@ static void late_linear(rc_backend *be, const rc_linear *linear, const rc_tensor
     late_conv(be, &(rc_conv){0}, x, dy, dweight, dbias);
     calls[late - 1].kind = LINEAR;
     calls[late - 1].linear = *linear;
+}
+
+/* Layers that follow one another, from the last to the first in time: so the first of them comes first here. */
+static void late_several(rc_backend *be, const rc_fused_weight *layers, int count)
+{
+    assert_int_equal(lane, 1);
+    assert_in_range(count, 2, RC_MAX_FUSED);
+    runs++;
+    longest = count > longest ? count : longest;
+    for (int i = 0; i < count; i++) {
+        const rc_conv *conv = layers[i].conv, *like = layers[0].conv;
+        assert_true(conv->c_in == like->c_in && conv->c_out == like->c_out && conv->k == like->k &&
+                    conv->stride == like->stride && conv->h == like->h && conv->w == like->w);
+        assert_true(i == 0 || (const char *)layers[i].dweight > (const char *)layers[i - 1].dweight);
+        late_conv(be, layers[i].conv, layers[i].x, layers[i].dy, layers[i].dweight, NULL);
+    }
 }
 
 /* Nothing waits behind biases that are 0: a weight gradient has better things to do. */
@@ -230,7 +250,8 @@ static rc_backend *open_with_late_lane(void)
     nn_must(rc_backend_open("reference", 1, NULL, &be));
     original = *be;
     be->lanes = bucket.lanes;
-    be->busy_bytes = waits ? 0 : SIZE_MAX;
+    be->busy_bytes = waits ? 0 : busy;
+    be->fused_weight = several ? late_several : NULL;
     be->fork = late_fork;
     be->join = late_join;
     be->zero = main_lane_zero;
@@ -249,7 +270,7 @@ static rc_backend *open_with_late_lane(void)
     be->keeps_taps = true;
     be->max_pool_forward = keep_taps;
     be->max_pool_backward = expect_taps;
-    lane = late = joins = beside = on_main = sums = materialised = finished = 0;
+    lane = late = joins = beside = on_main = sums = materialised = finished = runs = longest = 0;
     bucket.count = bucket.early = bucket.waits = 0;
     bucket.first = NULL;
     bucket.reals = 0;
@@ -292,13 +313,15 @@ static void compare_once(const rc_net *net, const rc_pass_settings *settings)
 }
 
 /* Gradients finish dL/draw each for itself, or once for both; what weight gradients read stays, or it does not; data
- * gradients of convolutions that read the same are two steps, or one. */
+ * gradients of convolutions that read the same are two steps, or one; weight gradients of one shape run at once, or do
+ * not. */
 static void compare(const rc_net *net, const rc_pass_settings *settings)
 {
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 16; i++) {
         finishes = i % 2 == 1;
         waits = i % 4 < 2;
-        in_pairs = i >= 4;
+        in_pairs = i % 8 >= 4;
+        several = i < 8;
         compare_once(net, settings);
     }
     in_pairs = false;
@@ -317,6 +340,7 @@ static void test_nets(void **state)
         for (rc_pass_settings top = train; ++top.frozen < net.layers;) { /* the first layers stay */
             finishes = top.frozen % 2 == 0;
             waits = top.frozen % 4 < 2;
+            several = top.frozen % 8 < 4;
             compare_once(&net, &top);
         }
     }
@@ -328,14 +352,24 @@ static void random_nets(void **state)
 {
     (void)state;
     static rc_net net;
+    int all_runs = 0;
     for (uint64_t seed = 1; seed <= RANDOM_NETS; seed++) {
         nn_random_net(&net, seed);
         finishes = seed % 2 == 0;
         waits = seed % 4 < 2;
         in_pairs = seed % 8 < 4;
+        several = seed % 16 < 8;
         compare_once(&net, &train);
     }
-    in_pairs = false;
+    in_pairs = finishes = waits = false;
+    several = true;
+    for (uint64_t seed = 0; seed < CHAIN_NETS; seed++) {
+        nn_chain_net(&net, seed);
+        compare_once(&net, seed % 2 == 0 ? &train : &with_input);
+        all_runs += runs;
+    }
+    several = false;
+    assert_in_range(all_runs, CHAIN_NETS / 2, 2 * CHAIN_NETS);
 }
 
 /* Cut as often as possible, into some, and into one; with the lanes of a device and with that of a CPU. */
@@ -350,15 +384,18 @@ static void buckets_are_whole(void **state)
         waits = seed % 4 < 2;
         bucket.bytes = bytes[seed / 4 % 4];
         bucket.lanes = seed % 3 == 0 ? 1 : 2;
+        several = seed % 5 < 3;
         compare_once(&net, &train);
     }
     for (int i = 0; nn_test_net(&net, i) != NULL; i++) {
         for (rc_pass_settings top = train; top.frozen < net.layers; top.frozen++) {
             bucket.bytes = bytes[(i + top.frozen) % 4];
             bucket.lanes = 1 + top.frozen / 4 % 2;
+            several = top.frozen % 2 == 0;
             compare_once(&net, &top);
         }
     }
+    several = false;
     bucket.bytes = 0;
     bucket.lanes = 2;
 }
@@ -404,6 +441,68 @@ static void lanes_overlap(void **state)
     assert_int_equal(on_main, 1);             /* which has nothing left to run beside */
     assert_true(joins <= net.layers);
     assert_int_equal(sums, net.bn_layers - 1); /* taken as each gradient is finished; one by the pool */
+}
+
+/* Weight gradients of one shape wait for each other: until another shape comes, until their maps are five times what
+ * keeps the backend busy, or until a bucket has to go. Those that read finished gradients do not, nor those of a map
+ * that keeps it busy. */
+static void weights_run_at_once(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 9, MAP = 3 * 8 * 8 * 4 * (int)sizeof(float) }; /* stages of 18, 17 and 17 layers, MAP / 1, 2, 4 */
+    static const struct {
+        size_t busy, bucket_bytes;
+        bool finishes;
+        int runs, longest;
+    } cases[] = {{SIZE_MAX, 0, false, 4, RC_MAX_FUSED}, /* 16 2, 16 1, 16 1 */
+                 {MAP, 0, false, 7, RC_MAX_FUSED},      /* 5 5 5 3, 10 7, 16 1 */
+                 {MAP - 1, 0, false, 3, RC_MAX_FUSED},  /* 10 7, 16 1 */
+                 {MAP / 2, 0, false, 6, 10},            /* 5 5 5 2, 10 7 */
+                 {SIZE_MAX, 0, true, 0, 0},
+                 {SIZE_MAX, 1, false, 0, 0}};
+    static rc_net net;
+    nn_must(rc_net_resnet_small(&net, 3, 8, 8, 4, BLOCKS));
+    waits = false;
+    several = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        finishes = cases[i].finishes;
+        busy = cases[i].busy;
+        bucket.bytes = cases[i].bucket_bytes;
+        compare_once(&net, &train);
+        if (runs != cases[i].runs || longest != cases[i].longest)
+            fail_msg("case %d: %d runs, the longest of %d", (int)i, runs, longest);
+    }
+    several = false;
+    busy = SIZE_MAX;
+    bucket.bytes = 0;
+}
+
+/* The weight gradient of the first layer, which runs on the main lane, is none of them, although it has the shape of
+ * the next two. That of the one with stride 2 is not, either. */
+static void first_runs_alone(void **state)
+{
+    (void)state;
+    static const int strides[] = {1, 1, 1, 2, 1, 1};
+    enum { CONVS = sizeof strides / sizeof *strides };
+    static rc_net net;
+    rc_net_builder b = rc_net_start(&net, "same", 3, 6, 6);
+    for (int i = 0; i < CONVS; i++) {
+        rc_layer layer = rc_part_conv(i - 1, 3, 3, strides[i], RC_INIT_DEFAULT);
+        rc_part_normalise(&layer, 1e-3f, true);
+        rc_part_name(layer.name, "conv_%d", i);
+        rc_part_name(layer.bn_name, "bn_%d", i);
+        rc_net_add(&b, &layer);
+    }
+    rc_layer pool = rc_part_pool(CONVS - 1);
+    rc_net_add(&b, &pool);
+    nn_must(rc_net_finish(&b));
+    finishes = waits = false;
+    several = true;
+    compare_once(&net, &train);
+    assert_int_equal(runs, 2);
+    assert_int_equal(longest, 2);
+    assert_int_equal(on_main, 1);
+    several = false;
 }
 
 /* Without lanes it is finished once for both, too. */
@@ -461,10 +560,11 @@ static void frozen_does_not_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nets),        cmocka_unit_test(random_nets),
-        cmocka_unit_test(lanes_overlap),    cmocka_unit_test(buckets_are_whole),
-        cmocka_unit_test(buckets_go_early), cmocka_unit_test(one_lane_finishes),
-        cmocka_unit_test(frozen_pairs),     cmocka_unit_test(frozen_does_not_fork),
+        cmocka_unit_test(test_nets),           cmocka_unit_test(random_nets),
+        cmocka_unit_test(lanes_overlap),       cmocka_unit_test(buckets_are_whole),
+        cmocka_unit_test(buckets_go_early),    cmocka_unit_test(one_lane_finishes),
+        cmocka_unit_test(frozen_pairs),        cmocka_unit_test(frozen_does_not_fork),
+        cmocka_unit_test(weights_run_at_once), cmocka_unit_test(first_runs_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,7 +139,7 @@ static void chains(void **state)
             compare(&net, &settings[i], &kinds[(seed + i) % KINDS]);
     }
     assert_true(total.forward >= 20 && total.backward >= 20 && total.train >= 20);
-    assert_true(total.train_backward >= 20 && total.train_backward == total.weight && total.joins >= 20);
+    assert_true(total.train_backward >= 20 && total.weight >= total.train_backward + 20 && total.joins >= 20);
 }
 
 static void test_nets(void **state)

@@ -1,6 +1,5 @@
 /* Finds chains among the layers of a net: convolutions of one shape that one kernel runs (chain.cuh). */
 #include "backend/cuda/convolution/chain.h"
-#include "backend/cuda/convolution/conv_narrow_weight.h"
 
 static bool piecewise_linear(rc_act act)
 {
@@ -69,10 +68,6 @@ int rc_cuda_find_chain(rc_backend *be, const rc_fusible *layers, int count, int 
 
 int rc_cuda_find_train_chain(rc_backend *be, const rc_fusible *layers, int count, int first, int n, int groups)
 {
-    rc_cuda *cuda = rc_cuda_of(be);
-    const rc_conv *conv = &layers[first].conv;
-    bool taken = begins(layers, first) && rc_cuda_trains_links(cuda, conv, n, groups);
-    int links = taken ? links_from(layers, count, first) : 0;
-    size_t bytes = links > 1 ? rc_cuda_narrow_weight_workspace(cuda, conv, links) : 0;
-    return rc_cuda_reserve_beside(cuda, bytes, 0) == RC_OK ? links : 0;
+    bool taken = begins(layers, first) && rc_cuda_trains_links(rc_cuda_of(be), &layers[first].conv, n, groups);
+    return taken ? links_from(layers, count, first) : 0;
 }

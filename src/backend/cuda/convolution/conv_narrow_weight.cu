@@ -425,12 +425,15 @@ static size_t sum_bytes(const rc_conv *conv, int layers, int blocks)
     return (size_t)layers * (size_t)blocks * NARROW_TAPS * pairs * sizeof(float);
 }
 
-size_t rc_cuda_narrow_weight_workspace(const rc_cuda *cuda, const rc_conv *conv, int layers)
+size_t rc_cuda_narrow_weight_workspace(const rc_cuda *cuda, const rc_conv *conv)
 {
     size_t bytes = 0;
     with_narrow_shape(cuda, conv, 0, [&](auto shape) {
-        int blocks = layer_blocks(cuda, layers, rc_cuda_padded(conv->c_out) / decltype(shape)::CO) + RC_MAX_GROUPS;
-        bytes = sum_bytes(conv, layers, blocks);
+        for (int layers = 1; layers <= RC_MAX_FUSED; layers++) {
+            int blocks = layer_blocks(cuda, layers, rc_cuda_padded(conv->c_out) / decltype(shape)::CO) + RC_MAX_GROUPS;
+            size_t used = sum_bytes(conv, layers, blocks);
+            bytes = used > bytes ? used : bytes;
+        }
         return true;
     });
     return bytes;

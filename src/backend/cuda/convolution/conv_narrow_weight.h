@@ -10,8 +10,8 @@ struct weight_layer {
     float *dweight;
 };
 
-/* Bytes of workspace, 0: not taken; and whether it has been enqueued. */
-size_t rc_cuda_narrow_weight_workspace(const rc_cuda *cuda, const rc_conv *conv, int layers);
+/* Bytes of workspace for as many layers as there may be, 0: not taken; and whether it has been enqueued. */
+size_t rc_cuda_narrow_weight_workspace(const rc_cuda *cuda, const rc_conv *conv);
 bool rc_cuda_narrow_backward_weight(rc_cuda *cuda, const rc_conv *conv, const weight_layer *layers, int count);
 
 #endif

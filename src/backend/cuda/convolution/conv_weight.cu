@@ -251,7 +251,7 @@ size_t rc_cuda_mma_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
     size_t wide = rc_cuda_wide_weight_workspace(cuda, conv, n), maps = rc_cuda_wide_workspace(cuda, conv, n), other = 0;
     if (plan_weight(cuda, conv, groups, n, &plan))
         other = sum_bytes(&plan, plan.most_blocks);
-    size_t stem = rc_cuda_stem_weight_workspace(cuda, conv), narrow = rc_cuda_narrow_weight_workspace(cuda, conv, 1);
+    size_t stem = rc_cuda_stem_weight_workspace(cuda, conv), narrow = rc_cuda_narrow_weight_workspace(cuda, conv);
     other = other > maps ? other : maps;
     other = other > stem ? other : stem;
     other = other > narrow ? other : narrow;
@@ -316,7 +316,7 @@ bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_te
 void rc_cuda_fused_weight(rc_backend *be, const rc_fused_weight *layers, int count)
 {
     weight_layer from[RC_MAX_FUSED];
-    bool taken = true;
+    bool taken = rc_cuda_of(be)->bf16;
     for (int i = 0; taken && i < count; i++) {
         taken = view_source(layers[i].x, &from[i].x) && view_source(layers[i].dy, &from[i].dy);
         from[i].dweight = (float *)layers[i].dweight;
