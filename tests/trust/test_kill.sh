@@ -133,8 +133,11 @@ ask_to_stop() {
                 fail "SIG$signal: the log does not say so"
         fi
         if [[ $signal == TERM || $signal == INT || $signal == HUP ]]; then
-            rm -rf without
-            cp -r stopped without
+            # Between two tasks there is no checkpoint: then the folder of the signal before stays.
+            if [ -e stopped/cwd/checkpoint.safetensors ]; then
+                rm -rf without
+                cp -r stopped without
+            fi
             run --out stopped --resume "${longer[@]}" >/dev/null 2>&1
             same stopped long "after SIG$signal"
         fi
