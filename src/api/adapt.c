@@ -522,13 +522,7 @@ static rc_status write_factors(work *w, double *shared, float *factor)
     rc_scatter_destroy(&scatter);
     if (status == RC_NUMERIC)
         return RC_OK;
-    if (status == RC_OK)
-        status = rc_learner_keep_factors(l);
-    if (status == RC_OK) {
-        be->write_real(be, l->class_factor, factor, (size_t)l->statistics_classes * numbers);
-        status = be->sync(be);
-    }
-    return status;
+    return status == RC_OK ? rc_learner_write_factors(l, factor) : status;
 }
 
 /* Where classes have factors, the new ones get some, too. */

@@ -221,11 +221,22 @@ rc_status rc_learner_keep_variances(rc_learner *l)
                : l->backend->alloc(l->backend, count * l->backend->real_bytes, &l->class_variance);
 }
 
+static size_t factor_numbers(const rc_learner *l)
+{
+    return (size_t)l->statistics_classes * rc_factor_numbers(l->student.head.d);
+}
+
 rc_status rc_learner_keep_factors(rc_learner *l)
 {
-    size_t count = (size_t)l->statistics_classes * rc_factor_numbers(l->student.head.d);
-    return l->class_factor != NULL ? RC_OK
-                                   : l->backend->alloc(l->backend, count * l->backend->real_bytes, &l->class_factor);
+    rc_backend *be = l->backend;
+    return l->class_factor != NULL ? RC_OK : be->alloc(be, factor_numbers(l) * be->real_bytes, &l->class_factor);
+}
+
+rc_status rc_learner_write_factors(rc_learner *l, const float *factor)
+{
+    RC_TRY(rc_learner_keep_factors(l));
+    l->backend->write_real(l->backend, l->class_factor, factor, factor_numbers(l));
+    return l->backend->sync(l->backend);
 }
 
 rc_status rc_learner_grow_taught(rc_learner *l, int more)

@@ -81,6 +81,8 @@ rc_status rc_learner_grow_statistics(rc_learner *learner);
 /* Memory for variances, or for factors, of as many classes; new ones are 0. */
 rc_status rc_learner_keep_variances(rc_learner *learner);
 rc_status rc_learner_keep_factors(rc_learner *learner);
+/* The same, and fills it from (classes, rc_factor_numbers) floats of the host. */
+rc_status rc_learner_write_factors(rc_learner *learner, const float *factor);
 
 /* Memory for the means of `more` classes behind those that lessons of the head have taught, whose contents are kept. */
 rc_status rc_learner_grow_taught(rc_learner *learner, int more);

@@ -193,19 +193,12 @@ static rc_status look_at_rest(estimation *e)
 /* Features that do not vary, or are no numbers, give no factors; what is stored of them then says so by itself. */
 static rc_status keep_factors(const estimation *e, const double *shared)
 {
-    rc_learner *l = e->learner;
-    size_t count = (size_t)e->classes * rc_factor_numbers(e->d);
-    float *factor = rc_alloc_zeroed(NULL, count, sizeof *factor);
+    float *factor = rc_alloc_zeroed(NULL, (size_t)e->classes * rc_factor_numbers(e->d), sizeof *factor);
     rc_status status = factor != NULL ? rc_scatter_factors(&e->scatter, shared, factor) : RC_OUT_OF_MEMORY;
-    bool told = status == RC_OK;
-    if (status == RC_NUMERIC)
+    if (status == RC_OK)
+        status = rc_learner_write_factors(e->learner, factor);
+    else if (status == RC_NUMERIC)
         status = RC_OK;
-    if (told)
-        status = rc_learner_keep_factors(l);
-    if (told && status == RC_OK) {
-        e->backend->write_real(e->backend, l->class_factor, factor, count);
-        status = e->backend->sync(e->backend);
-    }
     rc_free(NULL, factor);
     return status;
 }
