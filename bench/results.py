@@ -84,6 +84,7 @@ def collect(path, results, into):
     run = results["run"]
     copy = into / (f"{run['dataset']}-{results['tasks_done']}{variant(path, results)}-{results['method']}-order-"
                    f"{run['order']}.json")
+    into.mkdir(parents=True, exist_ok=True)
     if copy.exists():
         print(f"results.py: {copy} is there already, {path} was not copied", file=sys.stderr)
     else:

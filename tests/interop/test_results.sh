@@ -66,7 +66,6 @@ grep -qF '| cwd | 52.46 ± 1.41 | 52.46 ± 0.35 (+0.00) | 66.00 ± 1.41 | 66.31 
     fail "the row of two runs: $(cat "$work/table")"
 grep -qF '| sce | 40.00 | 47.86 ± 0.51 (-7.86) | 60.00 | - |' "$work/table" || fail "a mean that the paper has not"
 grep -qF '| joint | 70.00 | - | 75.00 | - |' "$work/table" || fail "a method that the paper has not"
-mkdir "$work/collected"
 "$python" "$bench/results.py" --collect "$work/collected" "$work/runs" >/dev/null 2>&1
 [ "$(ls "$work/collected" | tr '\n' ' ')" = "cifar100-5-cwd-order-0.json cifar100-5-cwd-order-1.json \
 cifar100-5-joint-order-0.json cifar100-5-sce-order-0.json " ] || fail "what was collected: $(ls "$work/collected")"
