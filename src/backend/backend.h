@@ -102,6 +102,7 @@ enum { RC_MAX_FUSED = 16 /* layers at once */ };
 typedef struct rc_fusible {
     bool plain; /* a convolution without bias, with normalisation; otherwise `conv` says nothing */
     rc_conv conv;
+    rc_pool2d pool; /* of maximum pooling; k 0: it is something else */
     rc_act act;
     int in;                       /* the layer whose value it reads; negative: the input of the net */
     int skip;                     /* the layer whose value it adds; negative: none */
@@ -115,6 +116,7 @@ typedef struct rc_fused {
     const void *weight;
     rc_tensor *y;
     rc_epilogue epilogue;
+    rc_pool2d pool; /* as in rc_fusible: a maximum has nothing of the above but y */
 } rc_fused;
 typedef struct rc_fused_train { /* with statistics of the batch */
     rc_fused layer;             /* `norm` says what its epilogue would */
@@ -341,9 +343,10 @@ struct rc_backend {
      * fuse: how many layers, beginning with `first`, the backend runs at once for n images in one group, without
      *   statistics of the batch; 0 or 1: the first runs alone. It takes layers such that each reads the one before it,
      *   only the first adds a value from elsewhere, and only the last has a value that others read.
-     * fused_forward: what conv_forward does for each layer, x being what the first reads. Without gradients (apply) it
-     *   writes raw of the last layer alone. With gradients it writes raw and sums of all layers, and fills the value,
-     *   where that has memory, of the last layer and of sums with an activation, whose slope raw does not tell.
+     * fused_forward: what conv_forward does for each layer, or max_pool_forward, x being what the first reads. Without
+     *   gradients (apply) it writes raw of the last layer alone. With gradients it writes raw and sums of all layers,
+     *   and fills the value, where that has memory, of the last layer and of sums with an activation, whose slope raw
+     *   does not tell.
      * fused_backward: from the gradient of the last layer's value to those of what the first reads and adds.
      * fuse_train, fused_train: for n images in so many groups: conv_forward and bn_train of each layer. It fills the
      *   values, where they have memory, of all layers but the last.

@@ -1,6 +1,8 @@
 /* Cases of pooling. */
 #include "check/case.h"
 
+#include <math.h>
+
 typedef struct pool_case {
     rc_pool2d pool;
     rc_lazy x, y;
@@ -9,6 +11,9 @@ typedef struct pool_case {
     int forward, taps; /* backward: the result of a forward pass before it, which keeps taps; -1: there is none */
     bool stem, add;
     rc_back_sums back_sums;
+    rc_conv conv; /* before the maximum, with its result between and what that has pending */
+    rc_lazy between;
+    int weight;
 } pool_case;
 
 /* (n, h, w, c) -> (n, oh, ow, c) by PyTorch's rule: pad is at most half of the window. Half of them have the window of
@@ -151,6 +156,76 @@ static void run_max_chain(rc_run *r)
     r->be->max_pool_backward(r->be, &p->pool, &x, &dy, rc_at(r, p->dx), &epilogue);
 }
 
+/* ---- behind a convolution -------------------------------------------------------------------------------------- */
+
+/* A first layer without gradients, and the pool of a ResNet's stem behind it, for backends that run both at once. The
+ * first cases have one strip of windows, two, and one more window than a strip has. */
+static const struct {
+    int h, w, c_in, c_out, n;
+} first_layers[] = {{8, 30, 3, 64, 2}, {6, 32, 3, 64, 3}, {34, 60, 1, 64, 1}, {2, 2, 8, 128, 5}, {16, 62, 3, 64, 1}};
+enum { FIRST_LAYERS = sizeof first_layers / sizeof *first_layers };
+
+/* Asks the backend as a pass does. */
+static bool takes_pooled(rc_backend *be, const rc_case *c)
+{
+    const pool_case *p = (const pool_case *)c->parameters.bytes;
+    const rc_fusible layers[] = {{.plain = true, .conv = p->conv, .act = RC_ACT_RELU, .in = -1, .skip = -1},
+                                 {.pool = p->pool, .in = 0, .skip = -1, .output = true}};
+    return be->fuse && be->fuse(be, layers, 2, 0, p->y.n, false) == 2;
+}
+
+static void draw_pooled(rc_case *c)
+{
+    pool_case *p = rc_case_parameters(c);
+    bool common = c->number < FIRST_LAYERS;
+    int n = common ? first_layers[c->number].n : 1 + (int)rc_case_below(c, 4);
+    int h = common ? first_layers[c->number].h : RC_CHOOSE(c, 2, 4, 10, 20);
+    int w = common ? first_layers[c->number].w : RC_CHOOSE(c, 2, 12, 28, 34, 64);
+    int c_in = common ? first_layers[c->number].c_in : RC_CHOOSE(c, 1, 3, 5, 8);
+    int c_out = common ? first_layers[c->number].c_out : RC_CHOOSE(c, 64, 64, 128);
+    rc_groups groups = {1, {n}};
+    p->pool = (rc_pool2d){3, 2, 1};
+    p->conv = (rc_conv){
+        .c_in = c_in, .c_out = c_out, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = h, .w = w, .oh = h, .ow = w};
+    rc_case_say(c, "(%d,%d,%d,%d)->%d", n, h, w, c_in, c_out);
+    int pending = RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_VALUE | RC_LAZY_STORED;
+    p->x = rc_case_lazy(c, "x", n, h, w, c_in, groups, c->number % 2 == 0 ? 0 : pending, true);
+    p->weight = rc_case_parameter(c, "weight", RC_IN, c_out, c_in * 9, 1 / sqrt(9.0 * c_in));
+    p->between = rc_case_lazy(c, "between", n, h, w, c_out, groups, RC_LAZY_OUTPUT | RC_LAZY_BN | RC_LAZY_RELU, false);
+    turn_channels(c, &p->between);
+    c->buffer[p->between.raw].role = RC_SCRATCH;
+    p->y = rc_case_plain(c, "y", RC_OUT, n, h / 2, w / 2, c_out, groups);
+    rc_case_sum(c, p->y.raw, 9.0 * c_in);
+    c->takes = takes_pooled;
+}
+
+static rc_status reserve_pooled(rc_run *r)
+{
+    const pool_case *p = rc_run_parameters(r);
+    return r->be->reserve_conv(r->be, &p->conv, p->y.n);
+}
+
+static void run_pooled(rc_run *r)
+{
+    const pool_case *p = rc_run_parameters(r);
+    rc_tensor x = rc_run_tensor(r, &p->x), between = rc_run_tensor(r, &p->between), y = rc_run_tensor(r, &p->y);
+    const rc_epilogue epilogue = {.apply = true};
+    if (takes_pooled(r->be, r->c)) {
+        between.raw = NULL;
+        const rc_fused layers[] = {
+            {.conv = &p->conv, .weight = rc_at(r, p->weight), .y = &between, .epilogue = epilogue},
+            {.y = &y, .epilogue = epilogue, .pool = p->pool}};
+        r->be->fused_forward(r->be, &x, layers, 2);
+        rc_run_expect(r, p->x.value < 0 || x.stored, "has not marked the value of x as stored");
+        return;
+    }
+    r->be->conv_forward(r->be, &p->conv, &x, rc_at(r, p->weight), NULL, &between, &epilogue);
+    rc_tensor finished = between;
+    finished.scale = finished.shift = finished.mean = finished.istd = NULL;
+    finished.act = RC_ACT_NONE;
+    r->be->max_pool_forward(r->be, &p->pool, &finished, &y);
+}
+
 /* ---- average -------------------------------------------------------------------------------------------------- */
 
 static void draw_average_forward(rc_case *c)
@@ -226,6 +301,7 @@ static const rc_operation operations[] = {
      NULL},
     {"max_pool_chain", "max_pool_forward max_pool_backward", 10, 50, sizeof(pool_case), draw_max_chain, NULL,
      run_max_chain, NULL},
+    {"conv_and_max_pool", "fused_forward", 12, 60, sizeof(pool_case), draw_pooled, reserve_pooled, run_pooled, NULL},
     {"average_pool_forward", "average_pool_forward", 20, 150, sizeof(pool_case), draw_average_forward, NULL,
      run_average_forward, NULL},
     {"average_pool_backward", "average_pool_backward", 20, 150, sizeof(pool_case), draw_average_backward, NULL,

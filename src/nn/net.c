@@ -444,6 +444,12 @@ rc_conv rc_layer_conv(const rc_layer *layer)
                      .ow = layer->w};
 }
 
+rc_pool2d rc_layer_pool(const rc_layer *layer)
+{
+    bool pools = layer->kind == RC_LAYER_MAX_POOL;
+    return pools ? (rc_pool2d){layer->k, layer->stride, layer->pad} : (rc_pool2d){0};
+}
+
 rc_linear rc_layer_linear(const rc_layer *layer)
 {
     return (rc_linear){.c_in = layer->c_in, .c = layer->c_out, .h = layer->h, .w = layer->w};

@@ -115,6 +115,7 @@ bool rc_layer_convolves(const rc_layer *layer);
 /* Geometry as the backend's table wants it; of a layer that convolves. */
 rc_conv rc_layer_conv(const rc_layer *layer);
 rc_linear rc_layer_linear(const rc_layer *layer);
+rc_pool2d rc_layer_pool(const rc_layer *layer); /* of any layer; k 0: it is no maximum */
 
 /* A table: a line for each layer (what it is, where it reads, shape, parameters, multiply-adds and fp32 bytes of its
  * result for one image) and a line of totals. `line` gets one line at a time, without its newline. */

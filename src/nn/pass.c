@@ -69,7 +69,7 @@ static void run_forward(rc_pass *pass, const rc_model *model, int index)
     const rc_epilogue epilogue = {.partial = at->partial,
                                   .apply = eval && rc_layer_pending(layer),
                                   .center = real_at(pass, model->running, layer->running_mean)};
-    const rc_pool2d pool = {layer->k, layer->stride, layer->pad};
+    const rc_pool2d pool = rc_layer_pool(layer);
     switch (layer->kind) {
     case RC_LAYER_CONV: be->conv_forward(be, &at->conv, x, weight, bias, &at->y, &epilogue); break;
     case RC_LAYER_DEPTHWISE: be->depthwise_forward(be, &at->conv, x, weight, bias, &at->y, &epilogue); break;
@@ -94,7 +94,8 @@ static void run_fused(rc_pass *pass, const rc_model *model, int first, int last)
                                        .y = &at->y,
                                        .epilogue = {.partial = at->partial,
                                                     .apply = pass->settings.mode == RC_PASS_EVAL,
-                                                    .center = real_at(pass, model->running, layer->running_mean)}};
+                                                    .center = real_at(pass, model->running, layer->running_mean)},
+                                       .pool = rc_layer_pool(layer)};
     }
     be->fused_forward(be, x, layers, last - first + 1);
     x->stored = x->stored || x->value != NULL;
@@ -225,7 +226,7 @@ static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step 
     void *dx = gradient_of(pass, step->target);
     rc_back_epilogue epilogue = epilogue_of(pass, step);
     const void *weight = weight_of(pass, model, step->layer);
-    const rc_pool2d pool = {layer->k, layer->stride, layer->pad};
+    const rc_pool2d pool = rc_layer_pool(layer);
     if (step->op == RC_OP_SKIP) {
         be->skip_backward(be, &at->dy, dx, &epilogue);
         return;

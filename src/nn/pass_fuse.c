@@ -8,7 +8,8 @@ static rc_fusible offer(const rc_layer *layer)
                           .skip = layer->skip,
                           .skip_stride = layer->skip_stride,
                           .skip_offset = layer->skip_offset,
-                          .output = layer->output};
+                          .output = layer->output,
+                          .pool = rc_layer_pool(layer)};
     offered.plain = layer->kind == RC_LAYER_CONV && !layer->bias && layer->bn.on;
     if (offered.plain)
         offered.conv = rc_layer_conv(layer);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -388,16 +389,7 @@ static void test_what_is_taken(void **state)
     rc_backend_close(wide);
 }
 
-/* ---- wide layers ------------------------------------------------------------------------------------------------- */
-
-static int pairs; /* of convolutions whose data gradients were one call */
-
-static void count_pairs(rc_backend *be, const rc_conv *conv, const rc_grad *dy, const void *weight, void *dx,
-                        const rc_back_epilogue *epilogue)
-{
-    pairs += epilogue->beside != NULL;
-    right.conv_backward_data(be, conv, dy, weight, dx, epilogue);
-}
+/* ---- a first layer and its pooling ------------------------------------------------------------------------------ */
 
 static int add_wide(rc_net_builder *b, int in, int c_out, int k, int stride, int skip, rc_act act, const char *name)
 {
@@ -409,6 +401,92 @@ static int add_wide(rc_net_builder *b, int in, int c_out, int k, int stride, int
     layer.skip = skip;
     layer.shortcut = skip >= 0 ? RC_SHORTCUT_IDENTITY : RC_SHORTCUT_NONE;
     return rc_net_add(b, &layer);
+}
+
+static void make_stem_net(int h, int w, rc_act act)
+{
+    rc_net_builder b = rc_net_start(&net, "stem", 3, h, w);
+    rc_layer max = {.kind = RC_LAYER_MAX_POOL, .k = 3, .stride = 2, .pad = 1};
+    max.in = add_wide(&b, RC_NET_INPUT, 64, 3, 1, RC_NO_LAYER, act, "stem");
+    rc_part_name(max.name, "%s", "max");
+    rc_layer average = rc_part_pool(rc_net_add(&b, &max));
+    rc_net_add(&b, &average);
+    nn_must(rc_net_finish(&b));
+}
+
+/* Both at once make the bits of one after the other, and only without gradients. */
+static void test_pooled_stem(void **state)
+{
+    (void)state;
+    static const struct {
+        int h, w, taken;
+        rc_act act;
+        rc_pass_mode mode;
+    } cases[] = {{8, 34, 2, RC_ACT_RELU, RC_PASS_EVAL},       {30, 64, 2, RC_ACT_RELU, RC_PASS_EVAL},
+                 {9, 34, 0, RC_ACT_RELU, RC_PASS_EVAL},       {8, 33, 0, RC_ACT_RELU, RC_PASS_EVAL},
+                 {8, 34, 0, RC_ACT_LEAKY_RELU, RC_PASS_EVAL}, {8, 34, 0, RC_ACT_RELU, RC_PASS_FROZEN}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const rc_pass_settings settings = {.mode = cases[i].mode, .n = 2};
+        nn_fixture a, b;
+        make_stem_net(cases[i].h, cases[i].w, cases[i].act);
+        open_both(&a, &b, &settings);
+        rc_pass_forward(a.pass, &a.model, &a.input);
+        rc_pass_forward(b.pass, &b.model, &b.input);
+        assert_int_equal(layers_taken, cases[i].taken);
+        expect_same_reals("features", &a, rc_pass_features(a.pass), &b, rc_pass_features(b.pass), 2 * 64, 0);
+        nn_close(&a);
+        nn_close(&b);
+    }
+}
+
+/* Each line is one reason not to take both. */
+static void test_what_stem_is_taken(void **state)
+{
+    (void)state;
+    const rc_conv conv = {
+        .c_in = 3, .c_out = 64, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = 8, .w = 8, .oh = 8, .ow = 8};
+    const rc_fusible right_ones[] = {{.plain = true, .conv = conv, .act = RC_ACT_RELU, .in = -1, .skip = -1},
+                                     {.pool = {3, 2, 1}, .in = 0, .skip = -1},
+                                     {.in = 1, .skip = -1, .output = true}};
+    rc_backend *be, *wide;
+    nn_must(rc_backend_open("cuda:bf16", 1, NULL, &be));
+    nn_must(rc_backend_open("cuda:fp32", 1, NULL, &wide));
+    for (int i = 0; i <= 13; i++) {
+        rc_fusible layers[3];
+        memcpy(layers, right_ones, sizeof layers);
+        switch (i) {
+        case 1: layers[0].plain = false; break;
+        case 2: layers[0].skip = 0; break;
+        case 3: layers[0].output = true; break;
+        case 4: layers[0].conv.c_in = 9; break;
+        case 5: layers[0].conv.c_out = 32; break;
+        case 6: layers[1].pool.k = 2; break;
+        case 7: layers[1].pool.stride = 1; break;
+        case 8: layers[1].pool.pad = 0; break;
+        case 9: layers[1].in = -1; break;
+        case 10: layers[2].in = 0; break;
+        case 11: layers[2].skip = 0; break;
+        case 12: layers[0].conv.stride = 2; break;
+        case 13: layers[0].act = RC_ACT_NONE; break;
+        }
+        assert_int_equal(be->fuse(be, layers, 3, 0, 4, false), i == 0 ? 2 : 0);
+    }
+    assert_int_equal(be->fuse(be, right_ones, 3, 0, 4, true), 0);
+    assert_int_equal(be->fuse(be, right_ones, 1, 0, 4, false), 0);
+    assert_int_equal(wide->fuse(wide, right_ones, 3, 0, 4, false), 0);
+    rc_backend_close(be);
+    rc_backend_close(wide);
+}
+
+/* ---- wide layers ------------------------------------------------------------------------------------------------- */
+
+static int pairs; /* of convolutions whose data gradients were one call */
+
+static void count_pairs(rc_backend *be, const rc_conv *conv, const rc_grad *dy, const void *weight, void *dx,
+                        const rc_back_epilogue *epilogue)
+{
+    pairs += epilogue->beside != NULL;
+    right.conv_backward_data(be, conv, dy, weight, dx, epilogue);
 }
 
 /* A block that widens, and one that does not. */
@@ -491,9 +569,10 @@ int main(int argc, char **argv)
         return 2;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nets_in_fp32),  cmocka_unit_test(test_weights_at_once),
-        cmocka_unit_test(test_linear_sums),   cmocka_unit_test(test_rectified_sums),
-        cmocka_unit_test(test_large_maps),    cmocka_unit_test(test_training),
-        cmocka_unit_test(test_what_is_taken), cmocka_unit_test(test_wide_layers_together)};
+        cmocka_unit_test(test_nets_in_fp32),       cmocka_unit_test(test_weights_at_once),
+        cmocka_unit_test(test_linear_sums),        cmocka_unit_test(test_rectified_sums),
+        cmocka_unit_test(test_large_maps),         cmocka_unit_test(test_training),
+        cmocka_unit_test(test_what_is_taken),      cmocka_unit_test(test_pooled_stem),
+        cmocka_unit_test(test_what_stem_is_taken), cmocka_unit_test(test_wide_layers_together)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

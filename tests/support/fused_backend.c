@@ -136,9 +136,14 @@ static bool is_read_elsewhere(const rc_fusible *layers, int count, int first, in
 
 static int fuse(rc_backend *be, const rc_fusible *layers, int count, int first, int n, bool gradients)
 {
-    (void)be, (void)gradients;
+    (void)be;
     assert_true(n > 0 && first >= 0 && first < count);
     int taken = 0;
+    /* A convolution and the maximum behind it. */
+    if (!gradients && first + 1 < count && layers[first].plain && layers[first].skip < 0 &&
+        layers[first + 1].pool.k > 0 && layers[first + 1].in == first &&
+        !is_read_elsewhere(layers, count, first, first + 1))
+        return 2;
     while (taken < kind.most && first + taken < count && follows(layers, first, first + taken))
         taken++;
     while (taken > 1 && is_read_elsewhere(layers, count, first, first + taken - 1))
@@ -202,8 +207,13 @@ static void forward_to_last(rc_backend *be, rc_tensor *x, const rc_fused *layers
         if (i > 1 && y.skip.value != NULL)
             y.skip.value = result[i - 2].raw;
         assert_true(layers[i].epilogue.apply);
-        original.conv_forward(be, layers[i].conv, i > 0 ? &result[i - 1] : x, layers[i].weight, NULL, &y,
-                              &layers[i].epilogue);
+        if (layers[i].pool.k > 0) {
+            counts.pooled++;
+            original.max_pool_forward(be, &layers[i].pool, &result[i - 1], &y);
+        } else {
+            original.conv_forward(be, layers[i].conv, i > 0 ? &result[i - 1] : x, layers[i].weight, NULL, &y,
+                                  &layers[i].epilogue);
+        }
         result[i] = plain(&y, y.raw);
     }
     for (int i = 0; i < count - 1; i++)

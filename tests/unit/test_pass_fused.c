@@ -109,6 +109,7 @@ static void compare(const rc_net *net, const rc_pass_settings *settings, const f
     total.train_backward += now.train_backward;
     total.weight += now.weight;
     total.joins += now.joins;
+    total.pooled += now.pooled;
     nn_close(&a);
     nn_close(&b);
 }
@@ -154,6 +155,7 @@ static void test_nets(void **state)
             compare(&net, &settings[k % 3], &kinds[k]);
             compare(&net, &settings[3 + k % 2], &kinds[k]);
         }
+    assert_true(total.pooled > 0);
 }
 
 int main(void)

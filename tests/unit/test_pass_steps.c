@@ -286,8 +286,8 @@ static void add_offer(const rc_fusible *layers, int count, int first, int n, con
     for (int i = 0; i < count && first == 0; i++) {
         const rc_fusible *l = &layers[i];
         add_conv(l->plain ? " plain" : " no link", &l->conv, n);
-        add("  act %d in %d skip %d / %d + %d output %d", (int)l->act, l->in, l->skip, l->skip_stride, l->skip_offset,
-            l->output);
+        add("  act %d in %d skip %d / %d + %d output %d pool %d / %d pad %d", (int)l->act, l->in, l->skip,
+            l->skip_stride, l->skip_offset, l->output, l->pool.k, l->pool.stride, l->pool.pad);
     }
 }
 

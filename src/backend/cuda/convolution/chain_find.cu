@@ -1,5 +1,7 @@
-/* Finds chains among the layers of a net: convolutions of one shape that one kernel runs (chain.cuh). */
+/* Finds what one kernel runs among the layers of a net: chains, which are convolutions of one shape (chain.cuh), and a
+ * first layer with the pooling behind it (conv_stem_pool.cu). */
 #include "backend/cuda/convolution/chain.h"
+#include "backend/cuda/convolution/conv_stem.h"
 
 static bool piecewise_linear(rc_act act)
 {
@@ -60,8 +62,18 @@ static int links_from(const rc_fusible *layers, int count, int first)
     return last - first + 1;
 }
 
-int rc_cuda_find_chain(rc_backend *be, const rc_fusible *layers, int count, int first, int n, bool gradients)
+static bool is_pooled_stem(const rc_cuda *cuda, const rc_fusible *layers, int count, int first)
 {
+    const rc_fusible *conv = &layers[first], *pool = conv + 1;
+    return conv->plain && conv->skip < 0 && first + 1 < count && pool->in == first &&
+           rc_cuda_takes_stem_pool(cuda, &conv->conv, conv->act, &pool->pool) &&
+           !is_read_elsewhere(layers, count, first, first + 1);
+}
+
+int rc_cuda_fuse(rc_backend *be, const rc_fusible *layers, int count, int first, int n, bool gradients)
+{
+    if (!gradients && is_pooled_stem(rc_cuda_of(be), layers, count, first))
+        return 2;
     bool taken = begins(layers, first) && rc_cuda_takes_links(rc_cuda_of(be), &layers[first].conv, n, gradients);
     return taken ? links_from(layers, count, first) : 0;
 }

@@ -32,6 +32,14 @@ static void conv_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, cons
     x->stored = x->stored || x->value;
 }
 
+static void fused_forward(rc_backend *be, rc_tensor *x, const rc_fused *layers, int count)
+{
+    if (layers[count - 1].pool.k > 0)
+        rc_cuda_stem_pool(be, x, &layers[0], layers[1].y);
+    else
+        rc_cuda_chain_forward(be, x, layers, count);
+}
+
 static void conv_backward_data(rc_backend *be, const rc_conv *conv, const rc_grad *dy, const void *weight, void *dx,
                                const rc_back_epilogue *epilogue)
 {
@@ -96,8 +104,8 @@ bool rc_cuda_join_norm(rc_cuda *cuda, const void *partial, const backward_norm &
 
 void rc_cuda_fill_conv(rc_cuda *cuda)
 {
-    cuda->table.fuse = rc_cuda_find_chain;
-    cuda->table.fused_forward = rc_cuda_chain_forward;
+    cuda->table.fuse = rc_cuda_fuse;
+    cuda->table.fused_forward = fused_forward;
     cuda->table.fused_backward = rc_cuda_chain_backward;
     cuda->table.fuse_train = rc_cuda_find_train_chain;
     cuda->table.fused_train = rc_cuda_chain_train;

@@ -4,25 +4,16 @@
  *
  * Every warp works for itself. It has 32 of the block's 64 channels and walks down a strip of 32 columns, a line at a
  * time. The lines of the image travel to a ring of its own (cp.async), STEM_AHEAD lines before they are used, with a
- * column more on each side; the lane that has copied a pixel applies what is pending there. All weights stay in
- * registers: two taps of eight channels make a product, five products all nine. Positions are the rows of the products.
- * Rows 0 to 15 of the first tap lie beside those of the second in shared memory, or a line below, so that ldmatrix
- * finds both:
- *
- *     product     0      1      2      3      4          tap 3 y + x is line y, column x
- *     taps       0, 1   3, 4   6, 7   2, 5   -, 8
+ * column more on each side; the lane that has copied a pixel applies what is pending there. conv_stem.cuh has the
+ * products.
  *
  * Results go to memory as they leave the products (warp_shape in conv_gather.cuh): four lanes have the 32 channels of a
  * pixel. A gradient's sums need raw of the same pixels: a lane copies what it will need itself to another ring. */
-#include "backend/cuda/convolution/conv_stem.h"
+#include "backend/cuda/convolution/conv_stem.cuh"
 
 #include "backend/cuda/convolution/conv_launch.cuh"
 
 enum {
-    STEM_POSITIONS = 32, /* of a line */
-    STEM_PRODUCTS = 5,
-    STEM_AHEAD = 3,
-    STEM_LINES = 8, /* three in use and those on their way, a power of two */
     STEM_LINE = (STEM_POSITIONS + 2) * 16,
     STEM_WARP_BYTES = STEM_LINES * STEM_LINE,
     STEM_RAW_LINES = STEM_AHEAD + 1,         /* a power of two, too */
@@ -32,7 +23,6 @@ enum {
     STEM_SOURCE_TABLE = (int)value_source::ROWS * 8 * 4,
     STEM_RESERVED = 1024 /* bytes of shared memory that nvcc keeps for itself from sm_90 on */
 };
-static_assert(STEM_LINES >= STEM_AHEAD + 3, "the ring holds what is in use and what is on its way");
 static_assert((int)(CONV_WARPS * STEM_WARP_BYTES) >= (int)FINISH_NORM_BYTES, "finish_norm has room");
 
 template <typename Sink> struct stem_arguments {
@@ -45,33 +35,6 @@ template <typename Sink> struct stem_arguments {
     bool hurries;
     const char *weights;
 };
-
-typedef warp_shape<STEM_CHANNELS, false> stem_shape;
-typedef unsigned stem_weights[STEM_PRODUCTS][stem_shape::TILES_N][2];
-
-/* From the packed weights of this lane (pack.h), whose products have taps 2 p and 2 p + 1; tap 9 is zeros. */
-__device__ inline void load_weights(const char *packed, stem_weights &weights)
-{
-    constexpr int TAP[STEM_PRODUCTS][2] = {{0, 1}, {3, 4}, {6, 7}, {2, 5}, {9, 8}};
-    unsigned word[2 * STEM_PRODUCTS][stem_shape::TILES_N];
-#pragma unroll
-    for (int product = 0; product < STEM_PRODUCTS; product++)
-#pragma unroll
-        for (int j = 0; j < stem_shape::TILES_N; j += 2) {
-            uint4 two = *(const uint4 *)(packed + product * (STEM_CHANNELS * 32) + j * 256);
-            word[2 * product][j] = two.x;
-            word[2 * product + 1][j] = two.y;
-            word[2 * product][j + 1] = two.z;
-            word[2 * product + 1][j + 1] = two.w;
-        }
-#pragma unroll
-    for (int product = 0; product < STEM_PRODUCTS; product++)
-#pragma unroll
-        for (int j = 0; j < stem_shape::TILES_N; j++)
-#pragma unroll
-            for (int k = 0; k < 2; k++)
-                weights[product][j][k] = word[TAP[product][k]][j];
-}
 
 /* Where a warp works: `lines` lines of a strip from `row` on. */
 struct stem_piece {
@@ -159,14 +122,7 @@ template <pending WHAT> struct stem_reader {
             address[y] = ring + place(line + y) + tile * 256;
         address[3] = threadIdx.x % 32 < 16 ? address[0] + 32 : address[1] + 16;
         address[4] = address[2] + 16;
-#pragma unroll
-        for (int product = 0; product < STEM_PRODUCTS; product++) {
-            unsigned pixels[4];
-            load_matrices(pixels, address[product]);
-#pragma unroll
-            for (int j = 0; j < stem_shape::TILES_N; j++)
-                multiply_add(sum[j], pixels, weights[product][j]);
-        }
+        multiply_stem(address, weights, sum);
     }
 };
 
@@ -428,9 +384,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
     tile_share share = share_of_block(a.cut, blockIdx.x);
     /* Weights are older than the kernel before: they travel while that one ends. */
     stem_weights weights;
-    load_weights(a.weights + blockIdx.y * (STEM_PRODUCTS * STEM_CHANNELS * 32) + half * (stem_shape::CHANNELS * 32) +
-                     lane * 16,
-                 weights);
+    load_weights(a.weights, blockIdx.y, half, weights);
     wait_for_kernel_before();
     if (a.hurries && !a.tickets)
         start_kernel_after();
@@ -475,12 +429,7 @@ static bool launch_stem(rc_cuda *cuda, const char *operation, const rc_conv *con
         a->source = *source;
     a->sink = sink;
     int blocks = rc_cuda_cut_lines(&a->cut, conv, forward, &taps, batch, STEM_POSITIONS, 2 * cuda->multiprocessors);
-    conv_form form;
-    rc_cuda_set_form(conv, forward, &taps, &form);
-    form.chunk_c = 8;
-    form.chunks = 1;
-    form.tile_c = STEM_CHANNELS;
-    form.tiles = form.result_c / STEM_CHANNELS;
+    conv_form form = stem_form(conv, forward, &taps);
     held_launch<arguments>::hold(cuda, operation, stem_kernel<WHAT, Writer>, CONV_THREADS, form, weight,
                                  dim3((unsigned)blocks, (unsigned)form.tiles), BYTES);
     return true;

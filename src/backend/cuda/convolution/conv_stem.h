@@ -30,4 +30,9 @@ bool rc_cuda_stem_forward(rc_cuda *cuda, const rc_conv *conv, const value_source
 bool rc_cuda_stem_backward_data(rc_cuda *cuda, const rc_conv *conv, const gradient_source &source,
                                 const gradient_sink &sink, const rc_tensor *x, const float *weight);
 
+/* A first layer without gradients and the pooling of its value, in one kernel (conv_stem_pool.cu). The convolution has
+ * no bias; y: the result of the pooling. */
+bool rc_cuda_takes_stem_pool(const rc_cuda *cuda, const rc_conv *conv, rc_act act, const rc_pool2d *pool);
+void rc_cuda_stem_pool(rc_backend *be, rc_tensor *x, const rc_fused *conv, const rc_tensor *y);
+
 #endif

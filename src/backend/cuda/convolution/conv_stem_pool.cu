@@ -1,0 +1,300 @@
+/* A first layer without gradients and the maximum pooling behind it (3 x 3, stride 2, a border of 1): the map between
+ * them, four times what is left of it, never goes to memory.
+ *
+ * As in conv_stem.cu, every warp works for itself and walks down a strip of 32 columns with a ring of lines. The
+ * windows of a strip are 15: they need 31 columns, of which two strips both make the one between them. So that most of
+ * a window lies in one lane, the four positions of a lane are neighbours, p = 4 g to 4 g + 3 for the lanes 4 g to 4 g +
+ * 3. Window 2 g is p = 4 g to 4 g + 2, window 2 g + 1 takes a column of the next four lanes. In the ring a line has its
+ * pixels in the order of their remainder by 4, so that the eight rows of a matrix lie side by side.
+ *
+ * Results become bf16 after ReLU, two channels a word, before maxima are taken. Window y ends with line 2 y + 1, and
+ * the maximum of the lines before it waits in registers. The line above the map and the column left of it count as 0,
+ * as ReLU leaves nothing below; below and to the right no window reaches out of a map of even size. */
+#include "backend/cuda/convolution/conv_stem.cuh"
+
+enum {
+    POOL_WINDOWS = STEM_POSITIONS / 2 - 1, /* of a strip */
+    POOL_ROUND = STEM_POSITIONS / 4 + 1,   /* pixels of a line with the same remainder, 34 in all */
+    POOL_LINE = 4 * POOL_ROUND * 16,
+    POOL_WARP_BYTES = STEM_LINES * POOL_LINE,
+    POOL_WORDS = 4 /* eight channels */
+};
+
+struct stem_pool_arguments {
+    tensor_view<bf16> x;
+    const float *scale, *shift; /* (cp) */
+    const char *weights;
+    bf16 *y; /* (n, oh, ow, cp) */
+    int n, oh, ow, cp, strips;
+    bool hurries;
+};
+
+/* Where a warp works: `rows` rows of windows from `row` on. */
+struct pool_piece {
+    int image, strip, row, rows;
+};
+
+/* The place of pixel number `column` of a line in the ring, in bytes. */
+__device__ inline int pool_place(int column)
+{
+    return (column % 4 * POOL_ROUND + column / 4) * 16;
+}
+
+__device__ inline int pool_line(int line)
+{
+    return line % STEM_LINES * POOL_LINE;
+}
+
+/* The image. Line 0 is the one above the first line of results, which is the one above the first row of windows. */
+template <bool FINISHED> struct pool_reader {
+    const tensor_view<bf16> &x;
+    const bf16 *from;       /* this lane's pixel of the line that is copied next */
+    char *to;               /* and its place in line 0 of the ring */
+    int image, row, column; /* of that pixel in line 0 */
+    bool inside, last_inside;
+    unsigned near[stem_shape::TILES_M], far; /* rows of this lane: of taps 0 and 1, of tap 2 of the first tile */
+
+    __device__ pool_reader(const stem_pool_arguments &a, const pool_piece &piece, char *shared)
+        : x(a.x), image(piece.image), row(2 * piece.row - 2)
+    {
+        int lane = threadIdx.x % 32, low = lane / 8 % 2, second = lane / 16;
+        column = 2 * POOL_WINDOWS * piece.strip - 2 + lane;
+        inside = (unsigned)column < (unsigned)x.w;
+        last_inside = column + STEM_POSITIONS < x.w;
+        from = x.raw + ((long long)(image * x.h + row) * x.w + column) * 8;
+        to = shared + pool_place(lane);
+#pragma unroll
+        for (int tile = 0; tile < stem_shape::TILES_M; tile++)
+            near[tile] = shared_address(shared) + pool_place(lane % 8 * 4 + tile * 2 + low + second);
+        far = shared_address(shared) + pool_place(lane % 8 * 4 + low + 2);
+    }
+
+    __device__ void copy_pixel(char *at, int line, int more, bool exists)
+    {
+        if (FINISHED)
+            copy16_async_part(shared_address(at), from + more * 8, exists ? 16 : 0);
+        else
+            *(uint4 *)at = exists ? pack8(load_value8(x, place_at(x, image, row + line, column + more), 0))
+                                  : make_uint4(0, 0, 0, 0);
+    }
+
+    /* The next line, which has that number. */
+    __device__ void copy(int line)
+    {
+        bool exists = (unsigned)(row + line) < (unsigned)x.h;
+        char *at = to + pool_line(line);
+        copy_pixel(at, line, 0, exists && inside);
+        if (threadIdx.x % 32 == 0) /* the 33rd; the 34th is the last position's alone, which no window takes */
+            copy_pixel(at + pool_place(STEM_POSITIONS), line, STEM_POSITIONS, exists && last_inside);
+        from += x.w * 8;
+    }
+
+    /* Positions tile * 2 and tile * 2 + 1 of all lanes. */
+    __device__ void multiply(int line, int tile, const stem_weights &weights,
+                             float (&sum)[stem_shape::TILES_N][4]) const
+    {
+        unsigned address[STEM_PRODUCTS];
+        unsigned last = far + tile * (pool_place(4) - pool_place(2));
+#pragma unroll
+        for (int y = 0; y < 3; y++)
+            address[y] = near[tile] + pool_line(line + y);
+        address[3] = last + pool_line(threadIdx.x % 32 < 16 ? line : line + 1);
+        address[4] = last + pool_line(line + 2);
+        multiply_stem(address, weights, sum);
+    }
+};
+
+typedef unsigned pool_pixel[POOL_WORDS];
+
+/* Of two pairs of bf16; NaN is the greatest. */
+__device__ inline unsigned greater_halves(unsigned a, unsigned b)
+{
+    __nv_bfloat162 greater = __hmax2_nan(*(const __nv_bfloat162 *)&a, *(const __nv_bfloat162 *)&b);
+    return *(const unsigned *)&greater;
+}
+
+__device__ inline void take_greater(pool_pixel &best, const pool_pixel &other)
+{
+#pragma unroll
+    for (int k = 0; k < POOL_WORDS; k++)
+        best[k] = greater_halves(best[k], other[k]);
+}
+
+/* What a lane has of a line: four positions, eight channels. */
+struct pool_lane {
+    float8 scale, shift;
+    pool_pixel best[4]; /* of the lines of the window so far */
+    bool inside;        /* is position 0 a column of the map? */
+    bool stores[2];     /* the windows */
+    bf16 *to;           /* the first of them, in the next row */
+
+    __device__ pool_lane(const stem_pool_arguments &a, int channel)
+        : scale(load8(a.scale + channel)), shift(load8(a.shift + channel))
+    {
+    }
+
+    __device__ void begin(const stem_pool_arguments &a, const pool_piece &piece, int channel)
+    {
+        int group = threadIdx.x % 32 / 4, window = POOL_WINDOWS * piece.strip + 2 * group;
+        inside = window > 0;
+        stores[0] = window < a.ow;
+        stores[1] = 2 * group + 1 < POOL_WINDOWS && window + 1 < a.ow;
+        to = a.y + ((size_t)(piece.image * a.oh + piece.row) * a.ow + window) * a.cp + channel;
+#pragma unroll
+        for (int p = 0; p < 4; p++)
+#pragma unroll
+            for (int k = 0; k < POOL_WORDS; k++)
+                best[p][k] = 0;
+    }
+
+    __device__ void finish(const float (&sum)[stem_shape::TILES_N][4], int low, pool_pixel &pixel) const
+    {
+#pragma unroll
+        for (int k = 0; k < POOL_WORDS; k++)
+            pixel[k] = pack_rectified(sum[k][low * 2] * scale.v[2 * k] + shift.v[2 * k],
+                                      sum[k][low * 2 + 1] * scale.v[2 * k + 1] + shift.v[2 * k + 1]);
+    }
+
+    /* The row of windows whose lines have the maxima `row`. */
+    __device__ void store(const stem_pool_arguments &a, pool_pixel (&row)[4])
+    {
+        pool_pixel next;
+#pragma unroll
+        for (int k = 0; k < POOL_WORDS; k++) {
+            row[0][k] = inside ? row[0][k] : 0;
+            next[k] = __shfl_sync(0xffffffffu, row[0][k], (threadIdx.x + 4) % 32);
+        }
+        take_greater(row[1], row[0]);
+        take_greater(row[1], row[2]);
+        take_greater(row[3], row[2]);
+        take_greater(row[3], next);
+        if (stores[0])
+            *(uint4 *)to = make_uint4(row[1][0], row[1][1], row[1][2], row[1][3]);
+        if (stores[1])
+            *(uint4 *)(to + a.cp) = make_uint4(row[3][0], row[3][1], row[3][2], row[3][3]);
+        to += a.ow * a.cp;
+    }
+};
+
+/* take(position, pixel) for the four positions of a line of results. */
+template <typename Reader, typename Take>
+__device__ inline void make_line(const Reader &reader, const stem_weights &weights, const pool_lane &lane, int line,
+                                 Take take)
+{
+#pragma unroll
+    for (int tile = 0; tile < stem_shape::TILES_M; tile++) {
+        float sum[stem_shape::TILES_N][4] = {};
+        reader.multiply(line, tile, weights, sum);
+#pragma unroll
+        for (int low = 0; low < 2; low++) {
+            pool_pixel pixel;
+            lane.finish(sum, low, pixel);
+            take(tile * 2 + low, pixel);
+        }
+    }
+}
+
+template <bool FINISHED>
+__device__ inline void run_piece(const stem_pool_arguments &a, const pool_piece &piece, char *shared, int channel,
+                                 const stem_weights &weights, pool_lane &lane)
+{
+    pool_reader<FINISHED> reader(a, piece, shared);
+    lane.begin(a, piece, channel);
+    __syncwarp(); /* nobody reads the piece before any more */
+    reader.copy(0);
+    reader.copy(1);
+#pragma unroll
+    for (int line = 0; line < STEM_AHEAD; line++) {
+        reader.copy(line + 2);
+        close_copies();
+    }
+    auto arrive = [&](int line) {
+        wait_for_older_copies<STEM_AHEAD - 1>();
+        __syncwarp(); /* the line is there, of all lanes, and nobody reads the line before */
+        if (line + STEM_AHEAD <= 2 * piece.rows)
+            reader.copy(line + STEM_AHEAD + 2);
+        close_copies();
+    };
+    auto keep = [&](int p, const pool_pixel &pixel) { take_greater(lane.best[p], pixel); };
+    arrive(0);
+    if (piece.row > 0)
+        make_line(reader, weights, lane, 0, keep);
+#pragma unroll 1
+    for (int line = 1; line < 2 * piece.rows; line += 2) {
+        pool_pixel all[4];
+        arrive(line);
+        make_line(reader, weights, lane, line, keep);
+        arrive(line + 1);
+        make_line(reader, weights, lane, line + 1, [&](int p, const pool_pixel &pixel) {
+#pragma unroll
+            for (int k = 0; k < POOL_WORDS; k++) {
+                all[p][k] = greater_halves(lane.best[p][k], pixel[k]);
+                lane.best[p][k] = pixel[k];
+            }
+        });
+        lane.store(a, all);
+    }
+}
+
+/* Grid: (blocks, tiles of channels). FINISHED: nothing is pending of x. */
+template <bool FINISHED>
+__global__ static void __launch_bounds__(CONV_THREADS, 2)
+    stem_pool_kernel(const __grid_constant__ stem_pool_arguments a)
+{
+    int warp = threadIdx.x / 32, half = warp % stem_shape::WARPS_N;
+    int channel = blockIdx.y * STEM_CHANNELS + half * stem_shape::CHANNELS + threadIdx.x % 4 * 8;
+    char *mine = dynamic_shared() + warp * POOL_WARP_BYTES;
+    stem_weights weights; /* are older than the kernel before */
+    load_weights(a.weights, blockIdx.y, half, weights);
+    wait_for_kernel_before();
+    if (a.hurries)
+        start_kernel_after();
+    pool_lane lane(a, channel);
+    int all = gridDim.x * stem_shape::WARPS_M, number = blockIdx.x * stem_shape::WARPS_M + warp / stem_shape::WARPS_N;
+    long long rows = (long long)a.n * a.strips * a.oh;
+    int next = (int)(rows * number / all), end = (int)(rows * (number + 1) / all);
+    while (next < end) {
+        int strip = next / a.oh, row = next - strip * a.oh, image = strip / a.strips;
+        int left = a.oh - row < end - next ? a.oh - row : end - next;
+        pool_piece piece = {image, strip - image * a.strips, row, left};
+        run_piece<FINISHED>(a, piece, mine, channel, weights, lane);
+        next += left;
+    }
+}
+
+bool rc_cuda_takes_stem_pool(const rc_cuda *cuda, const rc_conv *conv, rc_act act, const rc_pool2d *pool)
+{
+    return cuda->bf16 && rc_cuda_is_first_layer(conv) && act == RC_ACT_RELU && pool->k == 3 && pool->stride == 2 &&
+           pool->pad == 1 && conv->oh % 2 == 0 && conv->ow % 2 == 0;
+}
+
+void rc_cuda_stem_pool(rc_backend *be, rc_tensor *x, const rc_fused *conv, const rc_tensor *y)
+{
+    static const char operation[] = "conv_and_max_pool";
+    rc_cuda *cuda = rc_cuda_of(be);
+    axis_taps taps;
+    value_source source;
+    bool fresh;
+    rc_cuda_forward_taps(conv->conv, &taps);
+    if (x->value && !x->stored)
+        be->materialise(be, x);
+    view_source(x, &source);
+    conv_form form = stem_form(conv->conv, true, &taps);
+    stem_pool_arguments a = {};
+    a.x = source.x;
+    a.scale = (const float *)conv->y->scale;
+    a.shift = (const float *)conv->y->shift;
+    a.y = (bf16 *)y->raw;
+    a.n = y->n;
+    a.oh = y->h;
+    a.ow = y->w;
+    a.cp = rc_cuda_padded(y->c);
+    a.strips = (a.ow + POOL_WINDOWS - 1) / POOL_WINDOWS;
+    a.hurries = cuda->lane == RC_MAIN_LANE;
+    a.weights = (const char *)rc_cuda_packed_weights(cuda, &form, (const float *)conv->weight, &fresh);
+    int most = (a.n * a.strips * a.oh + stem_shape::WARPS_M - 1) / stem_shape::WARPS_M;
+    int blocks = most < 2 * cuda->multiprocessors ? most : 2 * cuda->multiprocessors;
+    auto kernel = source.what == PENDING_NOTHING ? stem_pool_kernel<true> : stem_pool_kernel<false>;
+    rc_cuda_launch_as(cuda, !fresh, operation, kernel, dim3((unsigned)blocks, (unsigned)form.tiles), CONV_THREADS,
+                      (size_t)(CONV_WARPS * POOL_WARP_BYTES), a);
+}
