@@ -1,6 +1,6 @@
-/* Cases of the convolution on layers of 16 channels, forward and with respect to the data, with what nets leave
- * pending: of a value nothing, normalisation and ReLU, or a sum; of dL/dy that of these. The cases of cases_conv.c draw
- * anything that may be pending, so few of them reach the kernels that a device has for these. */
+/* Cases of the convolution on layers of 16 channels, forward and of both gradients, with what nets leave pending: of a
+ * value nothing, normalisation and ReLU, or a sum; of dL/dy that of these. The cases of cases_conv.c draw anything that
+ * may be pending, so few of them reach the kernels that a device has for these. */
 #include "check/case.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ typedef struct thin_case {
     bool apply, add;
     rc_sums sums;
     rc_back_sums back_sums;
-    int dx, addend;
+    int dx, addend, dweight;
 } thin_case;
 
 enum { TAPS = 9 };
@@ -64,10 +64,14 @@ static const struct {
     {RELU, RELU, false, false},
     {SUM | RC_LAZY_STORED, RELU, false, true},
 };
+static const struct {
+    int dy, x;
+} weights[] = {{RELU, SUM | RC_LAZY_STORED}, {SUM | RC_LAZY_STORED, RELU}, {NORM, RELU}, {RELU, RELU}, {0, RELU}};
 enum {
     MAPS = sizeof maps / sizeof *maps,
     FORWARD = sizeof forward / sizeof *forward,
-    BACK = sizeof back / sizeof *back
+    BACK = sizeof back / sizeof *back,
+    WEIGHTS = sizeof weights / sizeof *weights
 };
 
 static rc_groups draw_map(rc_case *c, thin_case *p, size_t i)
@@ -145,10 +149,33 @@ static void run_backward_data(rc_run *r)
     rc_run_back_sums(r, &p->back_sums, &x);
 }
 
+static void draw_backward_weight(rc_case *c)
+{
+    thin_case *p = rc_case_parameters(c);
+    size_t kind = c->number / MAPS % WEIGHTS;
+    rc_groups groups = draw_map(c, p, c->number % MAPS);
+    const rc_conv *v = &p->conv;
+    p->dy = add_gradient(c, p, groups, weights[kind].dy);
+    p->x = rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, groups, weights[kind].x, false);
+    p->dweight = rc_case_sum(c, rc_case_parameter(c, "dweight", RC_OUT, v->c_out, v->c_in * TAPS, 0),
+                             (double)p->n * v->oh * v->ow);
+    c->buffer[p->dweight].stored_act = true;
+}
+
+static void run_backward_weight(rc_run *r)
+{
+    const thin_case *p = rc_run_parameters(r);
+    rc_tensor y, x = rc_run_tensor(r, &p->x);
+    rc_grad dy = rc_run_gradient(r, &p->dy, &y);
+    r->be->conv_backward_weight(r->be, &p->conv, &x, &dy, rc_at(r, p->dweight), NULL);
+}
+
 static const rc_operation operations[] = {
     {"conv_forward_thin", "conv_forward", MAPS *FORWARD, 2 * MAPS *FORWARD, sizeof(thin_case), draw_forward, reserve,
      run_forward, NULL},
     {"conv_backward_data_thin", "conv_backward_data", MAPS *BACK, 2 * MAPS *BACK, sizeof(thin_case), draw_backward_data,
      reserve, run_backward_data, NULL},
+    {"conv_backward_weight_thin", "conv_backward_weight", MAPS *WEIGHTS, 2 * MAPS *WEIGHTS, sizeof(thin_case),
+     draw_backward_weight, reserve, run_backward_weight, NULL},
 };
 const rc_operation_list rc_cases_thin = {operations, sizeof operations / sizeof *operations};

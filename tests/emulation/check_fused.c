@@ -278,8 +278,9 @@ static void test_weights_at_once(void **state)
     const rc_pass_settings settings = {
         .mode = RC_PASS_TRAIN, .n = 5, .groups = 2, .group_end = {2, 5}, .update_running = true};
     setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "4", 1);
-    nn_must(rc_net_resnet_small(&net, 3, 12, 20, 16, 2));
+    nn_must(rc_net_resnet_small(&net, 3, 12, 64, 16, 2));
     check_weights(&settings, 4 + 3 + 3);
+    nn_must(rc_net_resnet_small(&net, 3, 12, 20, 16, 2));
     rectify_sums();
     check_weights(&settings, 4 + 3 + 3);
     unsetenv("RECOLLECT_EMULATED_MULTIPROCESSORS");

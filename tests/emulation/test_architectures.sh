@@ -30,6 +30,9 @@ done
 [ "$(count '(forward_chain)' sm_90)" -gt 0 ] || fail "sm_90 takes no chain at 64 px"
 [ "$(count 'walk_arguments' sm_90)" = 60 ] || fail "layers of 16 channels at 64 px that warps walk along: \
 $(count 'walk_arguments' sm_90), expected 60 (10 and 10 forward, 10 back, each is captured twice)"
+weights="$(count 'walk_weight_arguments' sm_90) $(count 'narrow_weight_arguments' sm_90)"
+[ "$weights" = "4 10" ] || fail "weight gradients at 64 px, of 16 channels and of others: $weights, expected 4 10 (5 and 5 layers; \
+9 of 32 channels, 9 of 64, the first, and two that widen; each is captured twice)"
 [ "$(count '(forward_chain)' sm_80)" -eq 0 ] || fail "sm_80 takes chains at 64 px: the table in docs/gpu.md is wrong"
 cmp sm_86 sm_89 || fail "other kernels: the table in docs/gpu.md is wrong"
 # sm_90 alone has wgmma; but for that, sm_100 has its kernels.

@@ -478,11 +478,25 @@ static bool launch(rc_cuda *cuda, const rc_conv *conv, const narrow_weight_argum
     return true;
 }
 
+bool rc_cuda_begin_reduce(const rc_conv *conv, const weight_layer *layers, int count, reduce_arguments *reduce)
+{
+    axis_taps taps;
+    *reduce = {};
+    for (int i = 0; i < count; i++)
+        reduce->dweight[i] = layers[i].dweight;
+    reduce->k = conv->k;
+    reduce->co = conv->c_out;
+    reduce->ci = conv->c_in;
+    reduce->co_padded = rc_cuda_padded(conv->c_out);
+    reduce->ci_padded = rc_cuda_padded(conv->c_in);
+    reduce->further = count - 1;
+    return rc_cuda_forward_taps(conv, &taps) && rc_cuda_list_terms(&taps, reduce) && reduce->taps == NARROW_TAPS;
+}
+
 bool rc_cuda_narrow_backward_weight(rc_cuda *cuda, const rc_conv *conv, const weight_layer *layers, int count)
 {
     narrow_weight_arguments a = {};
-    reduce_arguments reduce = {};
-    axis_taps taps;
+    reduce_arguments reduce;
     for (int i = 0; i < count; i++) {
         const weight_layer *from = &layers[i];
         int more = maps_beside(from->dy);
@@ -490,20 +504,13 @@ bool rc_cuda_narrow_backward_weight(rc_cuda *cuda, const rc_conv *conv, const we
             return false;
         a.more = more > a.more ? more : a.more;
         a.layer[i] = narrow_source{from->x, from->dy};
-        reduce.dweight[i] = from->dweight;
     }
     a.cut.h = conv->oh;
     a.cut.w = conv->ow;
     a.cut.source_h = conv->h;
     a.cut.source_w = conv->w;
     a.cut.groups = layers[0].dy.dy.y.groups;
-    reduce.k = conv->k;
-    reduce.co = conv->c_out;
-    reduce.ci = conv->c_in;
-    reduce.co_padded = rc_cuda_padded(conv->c_out);
-    reduce.ci_padded = rc_cuda_padded(conv->c_in);
-    reduce.further = count - 1;
-    if (!rc_cuda_forward_taps(conv, &taps) || !rc_cuda_list_terms(&taps, &reduce) || reduce.taps != NARROW_TAPS)
+    if (!rc_cuda_begin_reduce(conv, layers, count, &reduce))
         return false;
     return with_narrow_shape(cuda, conv, a.more,
                              [&](auto shape) { return launch<decltype(shape)>(cuda, conv, a, count, &reduce); });

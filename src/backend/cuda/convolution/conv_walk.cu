@@ -19,26 +19,7 @@
 #include "backend/cuda/convolution/conv_launch.cuh"
 #include "backend/cuda/convolution/conv_walk.cuh"
 
-enum {
-    WALK_POSITIONS = 32, /* of a line */
-    WALK_STRETCH = 512,  /* bytes of a line that the lanes of a warp have at once */
-    WALK_PIXEL = WALK_CHANNELS * 2,
-    SOURCE_LINE = (WALK_POSITIONS + 2) * WALK_PIXEL,
-    SINK_LINE = WALK_POSITIONS * WALK_PIXEL,
-    WALK_TILE = 16 * WALK_PIXEL, /* the positions of a product */
-    WALK_VECTORS = 2,            /* of a pixel, and of a lane in a line */
-    WALK_BLOCKS = 2,             /* of a multiprocessor */
-    WALK_THREADS = CONV_WARPS * 32,
-    RING_LINES = 6,   /* at most */
-    RING_MOST = 13056 /* bytes of a warp: 16 of them have a multiprocessor's */
-};
-
-/* Where vector `vector` of column x, counted from the one left of the strip, lies in a line: the eight rows of a matrix
- * are on different banks. */
-__device__ inline unsigned place_of(int x, int vector)
-{
-    return (unsigned)(x * WALK_PIXEL + (vector ^ (x >> 2 & 1)) * 16);
-}
+enum { RING_LINES = 6 /* at most */, RING_MOST = 13056 /* bytes of a warp: 16 of them have a multiprocessor's */ };
 
 template <typename Source, typename Sink> struct walk_arguments {
     tile_cut cut; /* tiles are lines of a strip */
@@ -50,43 +31,7 @@ template <typename Source, typename Sink> struct walk_arguments {
     const char *weights;
 };
 
-__device__ inline void settle(unsigned &value)
-{
-    asm("" : "+r"(value));
-}
-
 /* ---- a warp ------------------------------------------------------------------------------------------------------ */
-
-/* A share of all lines, cut into pieces: `lines` lines of one strip. */
-struct walk_piece {
-    int image, row, column, lines; /* row: the first on the way */
-};
-
-struct walk_share {
-    int next, end, first_image;
-    int step; /* 1: down, -1: up */
-
-    __device__ bool take(const tile_cut &cut, walk_piece &piece)
-    {
-        if (next >= end)
-            return false;
-        int at = step > 0 ? next : end - 1, strip = at / cut.out_h, row = at - strip * cut.out_h;
-        int image = strip / cut.tiles_x, most = step > 0 ? cut.out_h - row : row + 1;
-        int lines = most < end - next ? most : end - next;
-        piece = {first_image + image, row, (strip - image * cut.tiles_x) * WALK_POSITIONS, lines};
-        next += step > 0 ? lines : 0;
-        end -= step > 0 ? 0 : lines;
-        return true;
-    }
-};
-
-/* Of a line a lane has VECTORS vectors, WALK_STRETCH bytes from one to the next. The first lanes also have one of the
- * pixel left of the strip or right of it: does that exist? */
-__device__ inline bool has_beside(const tile_cut &cut, int column)
-{
-    int lane = threadIdx.x % 32;
-    return lane < WALK_VECTORS ? column > 0 : lane < 2 * WALK_VECTORS && column + WALK_POSITIONS < cut.source_w;
-}
 
 template <pending WHAT, typename Source, typename Kind> struct walk_ring {
     static constexpr int MAPS = WHAT == PENDING_NOTHING ? 1 : WHAT == PENDING_SUM ? 2 : Source::LOADS;
@@ -208,39 +153,6 @@ __device__ inline void add_bias(walk_results (&results)[2], floats<4> bias)
         results[i / 8][i / 4 % 2][i % 4] += bias.v[i / 4 % 2 * 2 + i % 2];
 }
 
-/* What is pending, of this lane's vectors of a line. fill: where the value of those in the strip goes; or NULL. */
-template <pending WHAT, int MAPS, typename Source>
-__device__ inline void finish_line(const Source &source, unsigned table, unsigned first, unsigned side, bool beside,
-                                   bf16 *fill)
-{
-    constexpr int V = Source::ROWS > 2 ? 4 : 8; /* registers have no room for more coefficients at once */
-    typedef typename packed<V>::type vector;
-    /* Lanes 128 bytes apart have the two parts of a vector in turn, or they would meet in a bank. */
-    unsigned turn = V == 8 ? 0 : threadIdx.x / 8 % 2 * 8;
-#pragma unroll
-    for (int part = 0; part < 8; part += V) {
-        unsigned begin = turn ^ (unsigned)(part * 2); /* bytes */
-        floats<V> by[Source::ROWS];
-#pragma unroll
-        for (int i = 0; i < Source::ROWS; i++)
-            by[i] = load_floats<V>(table + i * WALK_CHANNELS * 4 + begin * 2);
-#pragma unroll
-        for (int i = 0; i <= WALK_VECTORS; i++) {
-            if (i == WALK_VECTORS && !beside)
-                continue;
-            unsigned mine = (i == WALK_VECTORS ? side : first + i * WALK_STRETCH) + begin;
-            vector map[2] = {};
-            load_bits(map[0], mine);
-            if (MAPS == 2)
-                load_bits(map[1], mine + SOURCE_LINE);
-            vector value = finish_part<WHAT, V>(source, map[0], map[1], by);
-            store_bits(mine, value);
-            if (i < WALK_VECTORS && fill)
-                *(vector *)(fill + i * WALK_STRETCH / 2 + begin / 2) = value;
-        }
-    }
-}
-
 template <pending WHAT, typename Source, typename Kind>
 __device__ inline void run_share(const walk_arguments<Source, typename Kind::sink> &a, walk_share walk, unsigned tables,
                                  unsigned space, const walk_weights &weights, lane_sums<4> &sums)
@@ -278,7 +190,8 @@ __device__ inline void run_share(const walk_arguments<Source, typename Kind::sin
                 bf16 *fill = fills && line > 0 && line <= piece.lines
                                  ? filled_map(a.source) + (unsigned)(pixel * WALK_CHANNELS + lane * 8)
                                  : NULL;
-                finish_line<WHAT, ring::MAPS>(a.source, table, first + slot, side + slot, beside, fill);
+                finish_line<WHAT, ring::MAPS, WALK_VECTORS + 1>(a.source, table, first + slot, side + slot, beside,
+                                                                SOURCE_LINE, fill);
             }
             __syncwarp(); /* the line is there, of all lanes, and nobody reads the line before */
             reader.copy(a.cut, a.source, a.sink, first, side, copied);
@@ -347,12 +260,9 @@ __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
     make_table<WALK_THREADS>(a.source, share.group, 0, WALK_CHANNELS, table);
     make_table<WALK_THREADS>(a.sink, share.group, 0, WALK_CHANNELS, table + (int)Source::ROWS * WALK_CHANNELS);
     __syncthreads();
-    int all = a.cut.blocks[share.group] * CONV_WARPS, number = share.row * CONV_WARPS + warp;
-    walk_share walk = {(int)((long long)share.tiles * number / all), (int)((long long)share.tiles * (number + 1) / all),
-                       group_begin(a.cut.groups, share.group), up ? -1 : 1};
     lane_sums<4> sums = {};
-    run_share<WHAT, Source, Kind>(a, walk, shared_address(shared), shared_address(rings) + warp * ring::BYTES, weights,
-                                  sums);
+    run_share<WHAT, Source, Kind>(a, share_of_warp(a.cut, share, up ? -1 : 1), shared_address(shared),
+                                  shared_address(rings) + warp * ring::BYTES, weights, sums);
     if (a.sink.partial)
         write_sums<WALK_CHANNELS, false, WALK_THREADS>(a.sink.partial, a.cut, share, 0, WALK_CHANNELS, 0, sums,
                                                        (float *)rings);
@@ -362,14 +272,6 @@ __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
 }
 
 /* ---- plan and launch --------------------------------------------------------------------------------------------- */
-
-/* Is it such a layer? Channels count with those that are padded. */
-static bool is_walked(const rc_conv *conv)
-{
-    return conv->k == 3 && conv->stride == 1 && conv->pad == 1 && conv->up == 1 && !conv->transposed &&
-           conv->oh == conv->h && conv->ow == conv->w && conv->w % WALK_POSITIONS == 0 &&
-           rc_cuda_padded(conv->c_in) == WALK_CHANNELS && rc_cuda_padded(conv->c_out) == WALK_CHANNELS;
-}
 
 template <pending WHAT, typename Kind, typename Source>
 static bool launch_walk(rc_cuda *cuda, const char *operation, const rc_conv *conv, const Source &source,

@@ -284,7 +284,7 @@ bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_te
     const weight_layer alone = {value, gradient, dweight};
     if (rc_cuda_wide_backward_weight(cuda, conv, x, value, dy, gradient, dweight) ||
         rc_cuda_stem_backward_weight(cuda, conv, value, gradient, dweight) ||
-        rc_cuda_narrow_backward_weight(cuda, conv, &alone, 1)) {
+        rc_cuda_walk_backward_weight(cuda, conv, &alone, 1) || rc_cuda_narrow_backward_weight(cuda, conv, &alone, 1)) {
         if (dbias)
             rc_cuda_bias_gradient(cuda, dy, dbias);
         return true;
@@ -321,7 +321,8 @@ void rc_cuda_fused_weight(rc_backend *be, const rc_fused_weight *layers, int cou
         taken = view_source(layers[i].x, &from[i].x) && view_source(layers[i].dy, &from[i].dy);
         from[i].dweight = (float *)layers[i].dweight;
     }
-    taken = taken && rc_cuda_narrow_backward_weight(rc_cuda_of(be), layers[0].conv, from, count);
+    taken = taken && (rc_cuda_walk_backward_weight(rc_cuda_of(be), layers[0].conv, from, count) ||
+                      rc_cuda_narrow_backward_weight(rc_cuda_of(be), layers[0].conv, from, count));
     for (int i = 0; !taken && i < count; i++)
         be->conv_backward_weight(be, layers[i].conv, layers[i].x, layers[i].dy, layers[i].dweight, NULL);
 }
