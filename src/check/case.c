@@ -15,22 +15,26 @@ static const rc_operation_list *const all_lists[] = {
     &rc_cases_optimisers,     &rc_cases_fused_train,  &rc_cases_narrow,     &rc_cases_thin,
 };
 
-const rc_operation *rc_operation_at(int index)
+static const rc_operation_list *const large_lists[] = {&rc_cases_large, &rc_cases_fused_large, &rc_cases_finished};
+
+static const rc_operation *operation_at(const rc_operation_list *const *lists, size_t count, int index)
 {
-    for (size_t i = 0; i < sizeof all_lists / sizeof *all_lists; i++) {
-        if (index < all_lists[i]->count)
-            return &all_lists[i]->operation[index];
-        index -= all_lists[i]->count;
+    for (size_t i = 0; i < count; i++) {
+        if (index < lists[i]->count)
+            return &lists[i]->operation[index];
+        index -= lists[i]->count;
     }
     return NULL;
 }
 
+const rc_operation *rc_operation_at(int index)
+{
+    return operation_at(all_lists, sizeof all_lists / sizeof *all_lists, index);
+}
+
 const rc_operation *rc_large_operation_at(int index)
 {
-    int others = index - rc_cases_large.count;
-    if (others < 0)
-        return &rc_cases_large.operation[index];
-    return others < rc_cases_fused_large.count ? &rc_cases_fused_large.operation[others] : NULL;
+    return operation_at(large_lists, sizeof large_lists / sizeof *large_lists, index);
 }
 
 bool rc_operation_matches(const rc_operation *operation, const char *name)

@@ -166,6 +166,17 @@ static void list_output(rc_pass_build *b, int index)
         rc_plan_keep(&b->plan, buffers[i]);
 }
 
+/* Will no layer read the value of a layer but as its skip? */
+static bool is_only_added(const rc_pass_build *b, int index)
+{
+    bool added = false, read = false;
+    for (int i = index + 1; i < b->net->layers; i++) {
+        added = added || b->net->layer[i].skip == index;
+        read = read || b->net->layer[i].in == index;
+    }
+    return added && !read;
+}
+
 static void list_forward(rc_pass_build *b)
 {
     int frozen = b->pass->settings.frozen;
@@ -187,6 +198,8 @@ static void list_forward(rc_pass_build *b)
         if (b->eval && layer->skip >= 0)
             use(b, b->buffers[layer->skip].raw);
         b->stored[i] = b->eval || !rc_layer_pending(layer);
+        if (!b->train && is_only_added(b, i))
+            store(b, i); /* a backend may join it to the step before */
         if (layer->bn.on && b->train && i >= frozen) {
             rc_pass_emit(b, RC_OP_BN_TRAIN, i);
             use(b, b->buffers[i].partial);
@@ -304,13 +317,13 @@ static void emit_writer(rc_pass_build *b, rc_pass_op op, int index, int target)
         use(b, b->buffers[target].back_partial);
 }
 
-/* Is dL/draw written to a map, once for both gradients of the layer? */
+/* Is dL/draw written to a map, once for both gradients of the layer, or by the step that ends the gradient? */
 static bool finishes(rc_pass_build *b, int index)
 {
     const rc_layer *layer = &b->net->layer[index];
     rc_backend *be = b->backend;
-    bool both = b->train && layer->kind == RC_LAYER_CONV && state(b, layer->in)->needed;
-    if (!both || (!layer->bn.on && layer->act == RC_ACT_NONE) || be->reads_finished_gradient == NULL)
+    bool read = layer->kind == RC_LAYER_CONV && state(b, layer->in)->needed;
+    if (!read || (!layer->bn.on && layer->act == RC_ACT_NONE) || be->reads_finished_gradient == NULL)
         return false;
     rc_conv conv = rc_layer_conv(layer);
     return be->reads_finished_gradient(be, &conv, b->pass->settings.n);
@@ -463,6 +476,8 @@ static void list_finish(rc_pass_build *b, int index)
     buffers->draw = buffers->gradient;
     if (shared || layer->output)
         buffers->draw = rc_plan_add(&b->plan, rc_pass_map_bytes(b, layer));
+    if (!b->train) /* a backend may join it to the step before */
+        use(b, buffers->draw);
     rc_pass_emit(b, RC_OP_FINISH, index);
     use_gradient(b, index, false);
     use(b, buffers->draw);

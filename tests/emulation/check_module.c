@@ -715,6 +715,13 @@ static void test_large_layers(void **state)
     check_few(&rc_cases_large);
 }
 
+/* A convolution that is held back finishes its result for who reads it. */
+static void test_finished_layers(void **state)
+{
+    (void)state;
+    check_few(&rc_cases_finished);
+}
+
 /* Many multiprocessors share the positions of a layer: each has a part, which begins anywhere. */
 static void test_large_layers_in_parts(void **state)
 {
@@ -749,6 +756,7 @@ static void test_large_layers_without_wgmma(void **state)
     check_case("conv_backward_data_large", 1, true, 14); /* and back */
     check_case("conv_backward_data_large", 1, true, 10); /* stride 2 */
     check_case("conv_backward_data_large", 1, true, 13); /* 14 pixels */
+    check_case("conv_forward_finished", 1, true, 9);     /* what nobody finishes on the way */
     assert_int_equal(unsetenv("RECOLLECT_EMULATED_DEVICE"), 0);
 }
 
@@ -973,6 +981,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_rounding_is_no_fault),
         cmocka_unit_test(test_wide_layers),
         cmocka_unit_test(test_large_layers),
+        cmocka_unit_test(test_finished_layers),
         cmocka_unit_test(test_large_layers_in_parts),
         cmocka_unit_test(test_large_layers_without_wgmma),
         cmocka_unit_test(test_first_layers),

@@ -81,12 +81,16 @@ typedef struct rc_cuda_norms {
     rc_cuda_norm_job job[RC_CUDA_NORM_JOBS];
 } rc_cuda_norms;
 
-/* A convolution that waits for its normalisation to join it (conv_launch.cuh). */
+/* A convolution that waits for its normalisation to join it (conv_launch.cuh), or for who reads its result finished
+ * (conv_plain.h). */
 typedef struct rc_cuda_held {
     const void *partial; /* of the normalisation it waits for */
     void *norm;          /* where that goes, in the arguments, */
     unsigned **tickets;  /* and what says that it is there */
     bool backward;       /* which of the two */
+    void *sink;          /* in the arguments of a kernel that can write its result finished; NULL: there is none, */
+    const void *read[2]; /* and where that reads, so many bytes; NULL: nowhere */
+    size_t read_bytes;
     const char *operation;
     void (*kernel)(void);
     dim3 grid;

@@ -20,9 +20,7 @@ static void launch_beside(rc_cuda *cuda, const strip_plan &plan, const conv_form
         return;
     a->beside = rc_cuda_plain(cuda, operation, other, beside->dy->y, (bf16 *)(space + bytes));
     a->beside_weights = (const char *)rc_cuda_packed_weights(cuda, &form, (const float *)beside->weight, &fresh);
-    a->cut = plan.cut;
-    held_launch<arguments>::hold(cuda, operation, strip_kernel<gradient_sink>, STRIP_THREADS, plan.form, weight,
-                                 plan.grid, plan.shared_bytes, fresh);
+    hold_strip<gradient_sink>(cuda, operation, plan, dy->y, weight, fresh);
 }
 
 bool rc_cuda_mma_backward_data(rc_cuda *cuda, const rc_conv *conv, const rc_grad *dy, const float *weight, void *dx,
@@ -39,7 +37,7 @@ bool rc_cuda_mma_backward_data(rc_cuda *cuda, const rc_conv *conv, const rc_grad
     const void *addend = !epilogue->add ? NULL : epilogue->addend ? epilogue->addend : dx;
     gradient_sink sink = {
         view_tensor<bf16>(x), (bf16 *)dx, (const bf16 *)addend, epilogue->partial, (const float *)x->mean,
-        slope_below(x->act),  slopes};
+        slope_below(x->act),  slopes,     NULL,                 {}};
     bool finishes = !slopes || !x->skip.value || (x->stored && !is_curved(x->act));
     if (!cuda->bf16 || !finishes || !view_source(dy, &source))
         return false;

@@ -8,16 +8,17 @@
 #include "backend/cuda/convolution/conv_strip.cuh"
 #include "backend/cuda/convolution/conv_wide.cuh"
 
-/* A convolution that waits for its normalisation to join it: see rc_cuda_held. */
+/* A convolution that waits for what may join it: see rc_cuda_held. */
 template <typename Arguments> struct held_launch {
     typedef void (*kernel)(const Arguments);
 
-    /* Launches what has been held back, with or without a normalisation. */
+    /* Launches what has been held back, with or without what it has waited for. */
     static void launch_held(rc_cuda *cuda)
     {
         const rc_cuda_held *held = &cuda->held;
         rc_cuda_launch_as(cuda, held->early, held->operation, (kernel)held->kernel, held->grid, held->threads,
                           held->shared_bytes, *(const Arguments *)held->arguments);
+        cuda->held.sink = NULL;
     }
 
     /* The arguments that the caller fills in, before hold() sends them off. */
@@ -51,10 +52,26 @@ template <typename Arguments> struct held_launch {
         held->shared_bytes = (size_t)shared_bytes;
         held->early = !fresh && !packed; /* weights that are being packed right before must not be read early */
         cuda->deferred = launch_held;
-        if (!held->partial)
+        if (!held->partial && !held->sink)
             rc_cuda_enqueue_deferred(cuda);
     }
 };
+
+/* The same for the kernel of conv_strip.cuh, whose sink can finish what it writes. */
+template <typename Sink>
+static void hold_strip(rc_cuda *cuda, const char *operation, const strip_plan &plan, const rc_tensor *source,
+                       const float *weight, bool packed = false)
+{
+    typedef strip_arguments<Sink> arguments;
+    arguments *a = (arguments *)cuda->held.arguments;
+    a->cut = plan.cut;
+    cuda->held.sink = &a->sink;
+    cuda->held.read[0] = a->map;
+    cuda->held.read[1] = a->beside;
+    cuda->held.read_bytes = rc_cuda_plain_bytes(source->n, a->cut.source_h, a->cut.source_w, a->cut.source_c);
+    held_launch<arguments>::hold(cuda, operation, strip_kernel<Sink>, STRIP_THREADS, plan.form, weight, plan.grid,
+                                 plan.shared_bytes, packed);
+}
 
 /* Begins the launch of a kernel that reads its source as a plain map: what is left to the caller is how it is cut.
  * NULL: there is no space for the map. `cut` and `shape` are those of the source. */
@@ -68,8 +85,9 @@ static Arguments *begin_plain(rc_cuda *cuda, const char *operation, const Cut &c
     bf16 *space = (bf16 *)rc_cuda_workspace(cuda, bytes, operation);
     if (!space)
         return NULL;
+    const bf16 *map = rc_cuda_plain(cuda, operation, source, shape, space); /* which what is held back may write */
     Arguments *a = held_launch<Arguments>::begin(cuda);
-    a->map = rc_cuda_plain(cuda, operation, source, shape, space);
+    a->map = map;
     a->sink = sink;
     return a;
 }
@@ -78,13 +96,8 @@ template <typename Source, typename Sink>
 static void launch_strip(rc_cuda *cuda, const char *operation, const strip_plan &plan, const Source &source,
                          const rc_tensor *shape, const Sink &sink, const float *weight)
 {
-    typedef strip_arguments<Sink> arguments;
-    arguments *a = begin_plain<arguments>(cuda, operation, plan.cut, source, shape, sink);
-    if (!a)
-        return;
-    a->cut = plan.cut;
-    held_launch<arguments>::hold(cuda, operation, strip_kernel<Sink>, STRIP_THREADS, plan.form, weight, plan.grid,
-                                 plan.shared_bytes);
+    if (begin_plain<strip_arguments<Sink>>(cuda, operation, plan.cut, source, shape, sink))
+        hold_strip<Sink>(cuda, operation, plan, shape, weight);
 }
 
 template <typename Source, typename Sink>

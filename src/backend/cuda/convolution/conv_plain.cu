@@ -1,5 +1,7 @@
 #include "backend/cuda/convolution/conv_plain.h"
 
+#include "backend/cuda/convolution/conv_sink.cuh"
+
 enum { PLAIN_THREADS = 256, PLAIN_AT_ONCE = 4, PLAIN_PIXELS = 16 /* of a thread */ };
 
 struct plain_cut {
@@ -77,12 +79,58 @@ size_t rc_cuda_plain_bytes(int n, int h, int w, int c)
     return (size_t)n * h * w * rc_cuda_padded(c) * sizeof(bf16);
 }
 
+/* ---- convolutions that finish what they write -------------------------------------------------------------------- */
+
+/* The sink of a convolution that is held back, if it can also write a map of the shape of y to `to`: its blocks may
+ * still read the source when others write. NULL: there is none. */
+template <typename Sink> static Sink *waiting_sink(rc_cuda *cuda, const tensor_view<bf16> &y, const bf16 *to)
+{
+    const rc_cuda_held *held = &cuda->held;
+    const char *begin = (const char *)to, *end = begin + rc_cuda_plain_bytes(y.n, y.h, y.w, y.c);
+    if (!held->sink || held->backward != Sink::BACKWARD)
+        return NULL;
+    for (const void *map : held->read)
+        if (map && begin < (const char *)map + held->read_bytes && (const char *)map < end)
+            return NULL;
+    return (Sink *)held->sink;
+}
+
+bool rc_cuda_join_value(rc_cuda *cuda, const tensor_view<bf16> &x, bf16 *to)
+{
+    forward_sink *sink = waiting_sink<forward_sink>(cuda, x, to);
+    if (!sink || sink->raw != x.raw || is_curved(x.act) || x.skip_offset % 8 != 0)
+        return false;
+    sink->value = to;
+    rc_cuda_enqueue_deferred(cuda);
+    return true;
+}
+
+/* The same for dL/draw, which may take the place of the gradient. */
+static bool join_gradient(rc_cuda *cuda, const gradient_source &source, bf16 *to)
+{
+    const tensor_view<bf16> &y = source.dy.y;
+    gradient_sink *sink = waiting_sink<gradient_sink>(cuda, y, to);
+    if (!sink || sink->dx != source.dy.g || source.what != PENDING_USUAL || y.groups.count > 1 ||
+        (sink->addend && sink->addend != sink->dx))
+        return false;
+    sink->draw = to;
+    sink->by[0] = source.dy.a;
+    sink->by[1] = source.dy.b;
+    sink->by[2] = source.dy.c;
+    rc_cuda_enqueue_deferred(cuda);
+    return true;
+}
+
+/* ---- finished maps ----------------------------------------------------------------------------------------------- */
+
 const bf16 *rc_cuda_plain(rc_cuda *cuda, const char *operation, const value_source &source, const rc_tensor *shape,
                           bf16 *space)
 {
     bf16 *to = source.x.fill ? source.x.fill : space;
     if (source.what == PENDING_NOTHING && !source.x.fill)
         return source.x.raw;
+    if (rc_cuda_join_value(cuda, source.x, to))
+        return to;
     write_plain(cuda, operation, source, shape, to);
     return to;
 }
@@ -179,7 +227,7 @@ void rc_cuda_write_draw(rc_cuda *cuda, const char *operation, const gradient_sou
                         bf16 *to)
 {
     plain_cut cut = cut_plain(shape, source.channels());
-    if (join_draw(cuda, source, cut, to))
+    if (join_draw(cuda, source, cut, to) || join_gradient(cuda, source, to))
         return;
     rc_cuda_enqueue_deferred(cuda);
     const draw_arguments a = {source, gradient_source(), cut, to, shape->n, operation};

@@ -17,6 +17,10 @@ const bf16 *rc_cuda_plain(rc_cuda *cuda, const char *operation, const value_sour
 const bf16 *rc_cuda_plain(rc_cuda *cuda, const char *operation, const gradient_source &source, const rc_tensor *shape,
                           bf16 *space);
 
+/* Is the convolution held back whose raw x is, and can it write the value of x to a map as well? Then it does. What is
+ * pending on x has been enqueued before, because nothing else has been since. */
+bool rc_cuda_join_value(rc_cuda *cuda, const tensor_view<bf16> &x, bf16 *to);
+
 /* Writes dL/draw to a map, which may be that of the gradient itself. */
 void rc_cuda_write_draw(rc_cuda *cuda, const char *operation, const gradient_source &source, const rc_tensor *shape,
                         bf16 *to);

@@ -46,7 +46,7 @@ template <int V = 8> __device__ inline lane_rows<V> rows_at(const float *table, 
     return rows;
 }
 
-/* Result of a forward operation: raw with its sums, or the finished value. */
+/* Result of a forward operation: raw with its sums, or the finished value, or in conv_strip.cuh both. */
 struct forward_sink {
     tensor_view<bf16> y;
     bf16 *raw;
@@ -54,6 +54,7 @@ struct forward_sink {
     const float *bias, *center; /* (c) */
     float below;
     bool apply;
+    bf16 *value; /* where the value of raw goes, too; NULL: nowhere */
     typedef train_norm norm;
     static constexpr bool BACKWARD = false;
 
@@ -65,11 +66,11 @@ struct forward_sink {
     enum { ROWS = SINK_ROWS };
     __device__ void read(float *row, int group, int channel) const
     {
-        bool inside = channel < y.c;
+        bool inside = channel < y.c, scales = (apply || value) && y.scale;
         row[ROW_BIAS] = bias && inside ? bias[channel] : 0;
         row[ROW_CENTER] = center && inside ? center[channel] : 0;
-        row[ROW_SCALE] = apply && y.scale ? y.scale[group * y.cp + channel] : 1;
-        row[ROW_SHIFT] = apply && y.scale ? y.shift[group * y.cp + channel] : 0;
+        row[ROW_SCALE] = scales ? y.scale[group * y.cp + channel] : 1;
+        row[ROW_SHIFT] = scales ? y.shift[group * y.cp + channel] : 0;
     }
 
     template <int V, int COUNT>
@@ -151,6 +152,8 @@ struct gradient_sink {
     const float *mean; /* (groups, cp) */
     float below;
     bool slopes; /* x has an activation, whose slope the sums need */
+    bf16 *draw;  /* conv_strip.cuh: where dL/draw of x goes, instead of dL/dvalue if that is dx; NULL: nowhere */
+    const float *by[3]; /* its coefficients a, b and c, of one group */
     typedef backward_norm norm;
     static constexpr bool BACKWARD = true;
 

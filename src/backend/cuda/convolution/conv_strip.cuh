@@ -232,7 +232,7 @@ struct strip_ring {
 __device__ inline void ask_for_pixel(const forward_sink &sink, int pixel, int channel)
 {
     const tensor_view<bf16> &y = sink.y;
-    if (pixel >= 0 && sink.apply && y.skip && y.skip_stride == 1 && y.skip_cp == y.cp)
+    if (pixel >= 0 && (sink.apply || sink.value) && y.skip && y.skip_stride == 1 && y.skip_cp == y.cp)
         prefetch_line(y.skip + (unsigned)(pixel * y.cp + channel));
 }
 
@@ -244,7 +244,7 @@ __device__ inline void ask_for_pixel(const gradient_sink &sink, int pixel, int c
         return;
     if (sink.addend)
         prefetch_line(sink.addend + at);
-    if (sink.partial)
+    if (sink.partial || sink.draw)
         prefetch_line(y.raw + at);
     if (sink.partial && sink.slopes && y.stored)
         prefetch_line(y.stored + at);
@@ -260,16 +260,10 @@ template <int WIDTH, typename Sink> struct strip_products {
         return threadIdx.x / 128 * WIDTH;
     }
 
-    /* The first of the two channels of a lane, eight apart. */
-    __device__ static int first_channel()
-    {
-        return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
-    }
-
     __device__ void begin(const float *bias)
     {
-        float low = Sink::BACKWARD ? 0 : bias[first_channel()];
-        float high = Sink::BACKWARD ? 0 : bias[first_channel() + 8];
+        float low = Sink::BACKWARD ? 0 : bias[lane_channel()];
+        float high = Sink::BACKWARD ? 0 : bias[lane_channel() + 8];
 #pragma unroll
         for (int j = 0; j < WIDTH / 2; j++)
             sum[j] = j % 4 < 2 ? low : high;
@@ -382,13 +376,13 @@ template <int WIDTH, typename Sink> __device__ inline void multiply_tiles(const 
         take_sums(mine.sum);
         __syncthreads(); /* nobody reads the last stage's pixels any more: results take their place */
         strip_space<WIDTH> space(tile_address + (stage.buffer ^ 1) * cut.tile_bytes, places[turn]);
-        take_results(a.sink, mine.sum, space, table + mine.first_channel(), block_channel, sums);
+        take_results(a.sink, mine.sum, space, table + lane_channel(), block_channel, sums);
         turn ^= 1; /* others may still read the places of this tile */
     }
     ring.end();
     if (a.sink.partial) {
         __syncthreads(); /* nobody reads the tiles any more: sums, (groups of four warps, 2, N), take their place */
-        share_sums(sums, mine.first_channel(), (float *)tiles + threadIdx.x / 128 * 2 * N);
+        share_sums(sums, lane_channel(), (float *)tiles + threadIdx.x / 128 * 2 * N);
         __syncthreads();
         strip_sum_rows rows = {cut.groups, cut.blocks[phase], cut.most_blocks[phase]};
         write_block_sums<N>(a.sink.partial, rows, share, cut.rows, cut.rows_before[phase] + share.row, a.sink.y.cp,

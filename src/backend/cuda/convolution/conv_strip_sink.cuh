@@ -15,15 +15,26 @@
 
 enum { STRIP_PIECE_BYTES = 16 * WGMMA_ROW };
 
+/* The first of the two channels of a lane, eight apart. */
+__device__ inline int lane_channel()
+{
+    return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+}
+
 /* A value of a pair. */
 __device__ inline float half_of_pair(unsigned pair, int half)
 {
     return __uint_as_float(half ? pair & 0xffff0000u : pair << 16);
 }
 
-/* Coefficients of the two channels of a lane: of rows (SINK_ROWS, STRIP_N) the one from the lane's first channel on. */
+/* Coefficients of the two channels of a lane: of rows (SINK_ROWS, STRIP_N) the one from the lane's first channel on; or
+ * from memory. */
 struct strip_row_pair {
     float of[2];
+
+    __device__ explicit strip_row_pair(const float *from) : of{from[0], from[8]}
+    {
+    }
 
     __device__ strip_row_pair(const float *table, int row) : of{table[row * STRIP_N], table[row * STRIP_N + 8]}
     {
@@ -108,6 +119,10 @@ template <int WIDTH> struct strip_space {
     /* The same of a skip, whose pixels and channels may be others than the result's. */
     __device__ void bring_skip(const tensor_view<bf16> &y, int channel) const
     {
+        if (y.skip_stride == 1 && y.skip_cp == y.cp && y.skip_offset == 0) {
+            bring(y.skip, y.cp, channel);
+            return;
+        }
         int from = channel + vector() - y.skip_offset;
 #pragma unroll
         for (int i = 0; i < PIECES; i++) {
@@ -172,10 +187,7 @@ __device__ inline void finish_results(const forward_sink &sink, float (&v)[WIDTH
     for (int i = 0; i < WIDTH / 2; i++)
         v[i] = v[i] * scale.of[i / 2 % 2] + shift.of[i / 2 % 2];
     if (y.skip) {
-        if (y.skip_stride == 1 && y.skip_cp == y.cp && y.skip_offset == 0)
-            space.bring(y.skip, y.cp, channel);
-        else
-            space.bring_skip(y, channel);
+        space.bring_skip(y, channel);
         add_brought(space, v);
     }
     if (is_curved(y.act)) {
@@ -204,40 +216,96 @@ __device__ inline void store_results(const float (&v)[WIDTH / 2], const strip_sp
     }
 }
 
+/* Stores the sums of products as they are. */
+template <int WIDTH>
+__device__ inline void store_raw(const forward_sink &sink, const float (&v)[WIDTH / 2], const strip_space<WIDTH> &space,
+                                 const float *table, strip_sums &sums)
+{
+    strip_row_pair center(table, ROW_CENTER);
+#pragma unroll
+    for (int p = 0; p < WIDTH / 16; p++) {
+        unsigned pairs[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            pairs[i] = pack_bf16(v[p * 8 + 2 * i], v[p * 8 + 2 * i + 1]);
+        space.store(pairs, p);
+        if (!sink.partial)
+            continue;
+#pragma unroll
+        for (int i = 0; i < 8; i++) { /* of what readers will see */
+            int pair = i / 2;
+            float s = half_of_pair(pairs[pair], i % 2) - center.of[pair % 2];
+            if (space.has(p, pair, i % 2)) {
+                sums.first[pair % 2] += s;
+                sums.second[pair % 2] += s * s;
+            }
+        }
+    }
+}
+
+/* Makes the value of raw, as the kernels that read raw do. skip: what has been brought; CUT: ReLU. */
+template <bool CUT>
+__device__ inline void finish_pairs(const forward_sink &sink, unsigned *pairs, const unsigned (&skip)[4],
+                                    const strip_row_pair &scale, const strip_row_pair &shift)
+{
+#pragma unroll
+    for (int pair = 0; pair < 4; pair++) {
+        float z[2];
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            z[half] = half_of_pair(pairs[pair], half) * scale.of[pair % 2] + shift.of[pair % 2];
+            z[half] += half_of_pair(skip[pair], half);
+            z[half] = CUT ? z[half] : fmaxf(z[half], sink.below * z[half]);
+        }
+        pairs[pair] = CUT ? pack_rectified(z[0], z[1]) : pack_bf16(z[0], z[1]);
+    }
+}
+
+/* Raw has been written, and lies in the space: writes its value, too. */
+template <int WIDTH>
+__device__ inline void write_values(const forward_sink &sink, const strip_space<WIDTH> &space, const float *table,
+                                    int channel)
+{
+    unsigned pairs[WIDTH / 16][4];
+#pragma unroll
+    for (int p = 0; p < WIDTH / 16; p++)
+        space.load(pairs[p], p);
+    join_four_warps(); /* the space is free */
+    if (sink.y.skip)
+        space.bring_skip(sink.y, channel);
+    strip_row_pair scale(table, ROW_SCALE), shift(table, ROW_SHIFT);
+#pragma unroll
+    for (int p = 0; p < WIDTH / 16; p++) {
+        unsigned skip[4] = {};
+        if (sink.y.skip)
+            space.load(skip, p);
+        if (sink.below == 0)
+            finish_pairs<true>(sink, pairs[p], skip, scale, shift);
+        else
+            finish_pairs<false>(sink, pairs[p], skip, scale, shift);
+        __syncwarp(); /* nobody reads this piece of the space any more */
+        space.store(pairs[p], p);
+    }
+    space.write(sink.value, sink.y.cp, channel);
+}
+
 /* v: the sums of a lane. table: of the sink, from the lane's first channel on; channel: the first of the 64. */
 template <int WIDTH>
 __device__ inline void take_results(const forward_sink &sink, float (&v)[WIDTH / 2], const strip_space<WIDTH> &space,
                                     const float *table, int channel, strip_sums &sums)
 {
-    if (sink.apply) {
+    if (!sink.apply) {
+        store_raw(sink, v, space, table, sums);
+    } else {
         finish_results(sink, v, space, table, channel);
         if (sink.below == 0)
             store_results<true>(v, space);
         else
             store_results<false>(v, space);
-    } else {
-        strip_row_pair center(table, ROW_CENTER);
-#pragma unroll
-        for (int p = 0; p < WIDTH / 16; p++) {
-            unsigned pairs[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                pairs[i] = pack_bf16(v[p * 8 + 2 * i], v[p * 8 + 2 * i + 1]);
-            space.store(pairs, p);
-            if (!sink.partial)
-                continue;
-#pragma unroll
-            for (int i = 0; i < 8; i++) { /* of what readers will see */
-                int pair = i / 2;
-                float s = half_of_pair(pairs[pair], i % 2) - center.of[pair % 2];
-                if (space.has(p, pair, i % 2)) {
-                    sums.first[pair % 2] += s;
-                    sums.second[pair % 2] += s * s;
-                }
-            }
-        }
     }
     space.write(sink.raw, sink.y.cp, channel);
+    if (sink.value)
+        write_values(sink, space, table, channel);
 }
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
@@ -299,6 +367,45 @@ __device__ inline void multiply_slopes(const gradient_sink &sink, const unsigned
     join_four_warps(); /* the space is free again */
 }
 
+/* Brings raw, and makes dL/draw of the gradient. */
+template <int WIDTH>
+__device__ inline void finish_gradients(const gradient_sink &sink, unsigned (&pairs)[WIDTH / 4],
+                                        const strip_space<WIDTH> &space, const float *table, int channel)
+{
+    int first = channel + lane_channel();
+    space.bring(sink.y.raw, sink.y.cp, channel);
+    strip_row_pair scale(table, ROW_SCALE), shift(table, ROW_SHIFT);
+    strip_row_pair a(sink.by[0] + first), b(sink.by[1] + first), c(sink.by[2] + first);
+#pragma unroll
+    for (int p = 0; p < WIDTH / 16; p++) {
+        unsigned brought[4];
+        space.load(brought, p);
+#pragma unroll
+        for (int pair = 0; pair < 4; pair++) {
+            float draw[2];
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                int row = pair % 2;
+                float raw = half_of_pair(brought[pair], half), dz = half_of_pair(pairs[p * 4 + pair], half);
+                dz = raw * scale.of[row] + shift.of[row] > 0 ? dz : sink.below * dz;
+                draw[half] = a.of[row] * dz + (b.of[row] * raw + c.of[row]);
+            }
+            pairs[p * 4 + pair] = pack_bf16(draw[0], draw[1]);
+        }
+    }
+    __syncwarp();
+}
+
+template <int WIDTH>
+__device__ inline void write_gradients(bf16 *to, const unsigned (&pairs)[WIDTH / 4], const strip_space<WIDTH> &space,
+                                       int c, int channel)
+{
+#pragma unroll
+    for (int p = 0; p < WIDTH / 16; p++)
+        space.store(pairs + p * 4, p);
+    space.write(to, c, channel);
+}
+
 template <int WIDTH>
 __device__ inline void take_results(const gradient_sink &sink, float (&v)[WIDTH / 2], const strip_space<WIDTH> &space,
                                     const float *table, int channel, strip_sums &sums)
@@ -327,10 +434,14 @@ __device__ inline void take_results(const gradient_sink &sink, float (&v)[WIDTH 
     } else if (sink.partial) {
         add_gradients(sink, pairs, space, table, channel, sums, [&](float z) { return z > 0 ? 1.0f : below; });
     }
-#pragma unroll
-    for (int p = 0; p < WIDTH / 16; p++)
-        space.store(pairs + p * 4, p);
-    space.write(sink.dx, y.cp, channel);
+    if (sink.draw != sink.dx)
+        write_gradients(sink.dx, pairs, space, y.cp, channel);
+    if (!sink.draw)
+        return;
+    if (sink.draw != sink.dx)
+        join_four_warps(); /* the space is free again */
+    finish_gradients(sink, pairs, space, table, channel);
+    write_gradients(sink.draw, pairs, space, y.cp, channel);
 }
 
 #endif

@@ -65,6 +65,14 @@ template <typename Act> static void materialise(rc_backend *be, rc_tensor *x)
     x->stored = true;
 }
 
+/* The same in bf16, where the convolution before may do it. */
+static void materialise_here(rc_backend *be, rc_tensor *x)
+{
+    if (!rc_cuda_join_value(rc_cuda_of(be), view_tensor<bf16>(x), (bf16 *)x->value))
+        materialise<bf16>(be, x);
+    x->stored = true;
+}
+
 /* dz of eight channels that need not begin at a vector of y. */
 template <typename Act> __device__ static float8 load_dz_from(const grad_view<Act> &dy, place at, int first)
 {
@@ -233,6 +241,8 @@ void rc_cuda_fill_copy(rc_cuda *cuda)
         fill<__nv_bfloat16>(&cuda->table);
     else
         fill<float>(&cuda->table);
-    if (cuda->bf16)
+    if (cuda->bf16) {
         cuda->table.copy_backward = copy_draw;
+        cuda->table.materialise = materialise_here;
+    }
 }
