@@ -88,6 +88,8 @@ static rc_status build(rc_inversion *v)
     rc_pass_settings train = {.mode = RC_PASS_TRAIN, .n = batch, .update_running = true};
     rc_pass_settings frozen = {.mode = RC_PASS_FROZEN, .n = batch, .constant_model = true};
     RC_TRY(rc_pass_create(be, dreaming, &train, &v->generator_pass));
+    if (!is_pixel_form(v)) /* the classifier sees the images as they are */
+        frozen.input_gradient_to = rc_pass_output_gradient(v->generator_pass, RC_NO_LAYER);
     RC_TRY(rc_pass_create(be, v->classifier->backbone.net, &frozen, &v->classifier_pass));
     rc_pass_prepare(v->classifier_pass, &v->classifier->backbone);
     RC_TRY(rc_tensor_create(be, batch, dreaming->h, dreaming->w, dreaming->c, &v->noise));
@@ -216,8 +218,8 @@ static void judge(rc_inversion *v)
     be->dense_backward_data(be, batch, v->d, classes, v->dlogits, classes, v->classifier->head.weight, dfeatures, true);
 }
 
-/* The gradient of what the classifier saw becomes that of the images, and the image priors add theirs. Those of the
- * pixel form look at the moved images, as the classifier does. */
+/* The gradient of what the classifier saw is that of the images, or becomes it in the pixel form, and the image priors
+ * add theirs. Those of the pixel form look at the moved images, as the classifier does. */
 static void image_gradient(rc_inversion *v, void *seen_gradient, void *dimages)
 {
     rc_backend *be = v->backend;
@@ -232,8 +234,6 @@ static void image_gradient(rc_inversion *v, void *seen_gradient, void *dimages)
         be->roll(be, pixels->stream, pixels->jitter, true, v->step, &gradient, dimages);
         return;
     }
-    const rc_tensor *images = rc_pass_output(v->generator_pass, RC_NO_LAYER);
-    be->copy(be, dimages, seen_gradient, rc_act_count(be, images->n, images->h, images->w, images->c) * be->act_bytes);
     if (v->settings.prior)
         be->loss_smoothing(be, rc_pass_finished_output(v->generator_pass, RC_NO_LAYER), &weight[RC_LOSS_PRIOR],
                            rc_real_at(be, v->loss, RC_LOSS_PRIOR), dimages);

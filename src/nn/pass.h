@@ -22,6 +22,7 @@ typedef struct rc_pass_settings {
     int groups;                   /* 0: one. FROZEN and EVAL have one */
     int group_end[RC_MAX_GROUPS]; /* with several groups: the last equals n */
     bool input_gradient;          /* FROZEN has it always */
+    void *input_gradient_to;      /* act (n, h, w, cp): where it goes; NULL: memory of the pass */
     bool update_running;          /* TRAIN: update running statistics (true in training) */
     int running_updates;          /* how many times each group's update is applied; 0: once (ABD: twice) */
     int frozen;                   /* TRAIN: so many first layers stay as they are, see below */

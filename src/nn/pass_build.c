@@ -312,17 +312,18 @@ static rc_status build(rc_pass_build *b, rc_pass_step *copy)
     int stats = 0;
     for (int i = 0; i < b->net->layers; i++)
         add_layer_buffers(b, i);
+    void *input_gradient = pass->settings.input_gradient_to;
+    size_t pixels = rc_act_count(b->backend, pass->settings.n, b->net->h, b->net->w, b->net->c);
     b->input_gradient = RC_NO_BUFFER;
     if (pass->settings.input_gradient)
-        b->input_gradient = add_kept(b, rc_act_count(b->backend, pass->settings.n, b->net->h, b->net->w, b->net->c) *
-                                            b->backend->act_bytes);
+        b->input_gradient = add_kept(b, input_gradient != NULL ? 0 : pixels * b->backend->act_bytes);
     rc_pass_list_steps(b);
     RC_TRY(rc_plan_place(&b->plan));
     rc_pass_list_lanes(b, copy);
     RC_TRY(take_memory(b));
     for (int i = 0; i < b->net->layers; i++)
         point_layer(b, i, &stats);
-    pass->input_gradient = address(b, b->input_gradient);
+    pass->input_gradient = input_gradient != NULL ? input_gradient : address(b, b->input_gradient);
     return reserve(pass);
 }
 
