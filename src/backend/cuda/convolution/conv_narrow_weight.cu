@@ -147,14 +147,13 @@ template <typename Shape, bool FINISHED> struct narrow_tile {
         return layer.dy.what == PENDING_ANY && layer.dy.dy.y.stored;
     }
 
-    /* What does not exist is 0. */
+    /* What does not exist is 0, and not read. */
     __device__ void copy(const narrow_place &at) const
     {
         const tensor_view<bf16> &y = layer.dy.dy.y;
         int channel_o = first_o + threadIdx.x % (Shape::CO / 8) * 8, channel_i = threadIdx.x % (Shape::CI / 8) * 8;
         for_positions<4>(at, [&](int number, int place, bool inside, int pixel) {
-            unsigned from = inside ? (unsigned)(pixel * y.cp + channel_o) : 0;
-            int bytes = inside ? 16 : 0;
+            int from = pixel * y.cp + channel_o, bytes = inside ? 16 : 0;
             copy16_async_part(shared_address(dy + place), layer.dy.dy.g + from, bytes);
             if (!FINISHED && layer.dy.what != PENDING_NOTHING)
                 copy16_async_part(shared_address(raw_of(number)), y.raw + from, bytes);
@@ -162,8 +161,8 @@ template <typename Shape, bool FINISHED> struct narrow_tile {
                 copy16_async_part(shared_address(value_of(number)), y.stored + from, bytes);
         });
         for_sources<4>(at, [&](int, int place, bool inside, int pixel) {
-            unsigned from = inside ? (unsigned)(pixel * layer.x.x.cp + channel_i) : 0;
-            copy16_async_part(shared_address(x + place), layer.x.x.raw + from, inside ? 16 : 0);
+            copy16_async_part(shared_address(x + place), layer.x.x.raw + (pixel * layer.x.x.cp + channel_i),
+                              inside ? 16 : 0);
         });
         close_copies();
     }
