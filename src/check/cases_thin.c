@@ -1,6 +1,6 @@
-/* Cases of the convolution on layers of 16 channels, forward and of both gradients, with what nets leave pending: of a
- * value nothing, normalisation and ReLU, or a sum; of dL/dy that of these. The cases of cases_conv.c draw anything that
- * may be pending, so few of them reach the kernels that a device has for these. */
+/* Cases of the convolution on layers of 16 channels, and of 64 on small maps, forward and of both gradients, with what
+ * nets leave pending: of a value nothing, normalisation and ReLU, or a sum; of dL/dy that of these. The cases of
+ * cases_conv.c draw anything that may be pending, so few of them reach the kernels that a device has for these. */
 #include "check/case.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ enum { NORM = RC_LAZY_BN, RELU = RC_LAZY_BN | RC_LAZY_RELU, SUM = RC_LAZY_BN | R
 
 static const struct {
     int h, w, c_in, c_out;
-} maps[] = {{21, 32, 16, 16}, {13, 64, 16, 16}, {3, 96, 16, 16}, {18, 32, 10, 12}};
+} maps[] = {{21, 32, 16, 16}, {13, 64, 16, 16}, {3, 96, 16, 16}, {18, 32, 10, 12}, {16, 16, 64, 64}};
 static const struct {
     int x, y;
     bool apply;

@@ -108,7 +108,7 @@ int rc_cuda_cut_lines(tile_cut *cut, const rc_conv *conv, bool forward, const ax
     return rc_cuda_deal_tiles(cut, greatest(most, cut->groups.count));
 }
 
-enum { WEIGHTS_MOST = CONV_SHARED_HALF * 3 / 4, HEAVY = 40 * 1024 };
+enum { WEIGHTS_MOST = CONV_SHARED_HALF * 3 / 4, WEIGHTS_LIGHT = 32 * 1024, HEAVY = 40 * 1024 };
 
 /* ---- the kernel ------------------------------------------------------------------------------------------------ */
 
@@ -129,6 +129,10 @@ static bool choose_channels(conv_form *form, int all_taps, int most_taps, bool *
     form->chunk_c = source;
     form->chunks = 1;
     *chunked = rc_cuda_heavy_weights(all_taps, source, form->tile_c);
+    if (!*chunked && form->tile_c == 64 && all_taps * source * 64 * 2 > HEAVY) {
+        form->tile_c = 32; /* or they would leave no room for a tile of some size */
+        form->tiles *= 2;
+    }
     if (*chunked) {
         form->chunk_c = source % 64 == 0 ? 64 : 32;
         while (form->chunk_c > 16 && most_taps * form->chunk_c * form->tile_c * 2 > HEAVY)
@@ -209,7 +213,10 @@ bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward,
     plan->tile_bytes = (plan->tile_bytes + 15) / 16 * 16;
     plan->shared_bytes = plan->tile_bytes + rest;
     int rows = least(rc_cuda_partial_rows(batch->n * cut->out_h * cut->out_w), RC_CUDA_MAX_ROWS);
-    int dealt = rc_cuda_deal_tiles(cut, greatest(cut->groups.count, rows / (plan->chunked ? phases : 1)));
+    int blocks = rows / (plan->chunked ? phases : 1), at_once = 2 * cuda->multiprocessors / plan->form.tiles;
+    if (!plan->chunked && plan->weight_bytes > WEIGHTS_LIGHT) /* let a block that has read them keep them */
+        blocks = least(blocks, at_once);
+    int dealt = rc_cuda_deal_tiles(cut, greatest(cut->groups.count, blocks));
     plan->grid = dim3((unsigned)dealt, (unsigned)plan->form.tiles, plan->chunked ? (unsigned)phases : 1);
     return plan->shared_bytes <= cuda->shared_bytes;
 }
