@@ -150,7 +150,7 @@ typedef struct rc_fused_train_gradients {
 typedef struct rc_fused_weight {
     const rc_conv *conv;
     const rc_tensor *x;
-    const rc_grad *dy; /* nothing is pending */
+    const rc_grad *dy;
     void *dweight;
 } rc_fused_weight;
 
@@ -352,7 +352,8 @@ struct rc_backend {
      *   values, where they have memory, of all layers but the last.
      * fused_train_backward: from the gradient of the last layer's value to those of what the first reads and adds,
      *   with bn_backward of all layers but the last, for layers that fuse_train has taken. dL/draw of all is left for
-     *   fused_weight, which is conv_backward_weight of each. NULL: back, every layer runs alone. */
+     *   fused_weight. NULL: back, every layer runs alone.
+     * fused_weight: conv_backward_weight of each of several layers of one shape. */
     int (*fuse)(rc_backend *, const rc_fusible *layers, int count, int first, int n, bool gradients);
     void (*fused_forward)(rc_backend *, rc_tensor *x, const rc_fused *layers, int count);
     void (*fused_backward)(rc_backend *, const rc_fused_back *layers, int count, const rc_fused_gradients *);
