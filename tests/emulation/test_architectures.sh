@@ -56,7 +56,7 @@ data=$(count '\(strip\|wide\)_arguments<gradient_sink>' sm_90)
 [ "$data" = 32 ] || fail "data gradients of wide layers at 224 px: $data, expected 32 (16 of 19 layers, each is captured twice)"
 
 # Convolutions of the frozen net finish what they write: all but one are wide, as are the shortcuts' gradients and the last
-# layer's. The generator has 10 and 6.
+# layer's. The generator has 5 and 6.
 launches sm_90 inversion 224 --batch 4
 plain="$(count '(value_source, plain_cut' sm_90) $(count '(gradient_source, plain_cut' sm_90)"
 [ "$plain" = "12 20" ] || fail "finished maps of inversion at 224 px: $plain, expected 12 20 (each is captured twice)"
