@@ -340,64 +340,6 @@ static void test_repeats_a_captured_step(void **state)
     rc_backend_close(c.be);
 }
 
-typedef struct changed {
-    rc_backend *be;
-    rc_conv conv;
-    rc_tensor x, y;
-    void *weight, *gradient, *momentum;
-    rc_step *step;
-} changed;
-
-enum { CHANNELS = 16, EDGE = 3, WEIGHTS = CHANNELS * CHANNELS * 9, MAP = EDGE * EDGE * CHANNELS };
-
-static void convolve_and_change(void *context)
-{
-    changed *c = context;
-    const rc_epilogue epilogue = {0};
-    c->be->conv_forward(c->be, &c->conv, &c->x, c->weight, NULL, &c->y, &epilogue);
-    c->be->sgd(c->be, &(rc_sgd){0}, c->step, WEIGHTS, c->weight, c->gradient, c->momentum);
-}
-
-/* A step that is repeated packs the weights that it changes: a convolution reads what the step before has left. */
-static void test_packs_what_a_step_changes(void **state)
-{
-    (void)state;
-    static const char *const lanes[] = {"first", "last"};
-    static float values[WEIGHTS];
-    double map[MAP];
-    for (int i = 0; i < 2; i++) {
-        changed c = {.conv = {CHANNELS, CHANNELS, 3, 1, 1, 1, false, EDGE, EDGE, EDGE, EDGE}};
-        const rc_step step = {.learning_rate = 1};
-        void *memory;
-        must_open("cuda:bf16", &c.be);
-        rc_backend *be = c.be;
-        assert_int_equal(be->alloc(be, 3 * sizeof values + sizeof step, &c.weight), RC_OK);
-        c.gradient = rc_real_at(be, c.weight, WEIGHTS);
-        c.momentum = rc_real_at(be, c.weight, 2 * WEIGHTS);
-        memory = rc_real_at(be, c.weight, 3 * WEIGHTS);
-        c.step = memory;
-        assert_int_equal(rc_tensor_create(be, 1, EDGE, EDGE, CHANNELS, &c.x), RC_OK);
-        assert_int_equal(rc_tensor_create(be, 1, EDGE, EDGE, CHANNELS, &c.y), RC_OK);
-        assert_int_equal(be->reserve_conv(be, &c.conv, 1), RC_OK);
-        for (int k = 0; k < MAP; k++)
-            map[k] = 1;
-        for (int k = 0; k < WEIGHTS; k++)
-            values[k] = -1;
-        be->zero(be, c.weight, 3 * sizeof values);
-        be->write_real(be, c.gradient, values, WEIGHTS);
-        be->write_bytes(be, c.step, &step, sizeof step);
-        be->write_act(be, &c.x, map);
-        assert_int_equal(setenv("RECOLLECT_EMULATED_LANES", lanes[i], 1), 0);
-        assert_int_equal(be->repeat(be, convolve_and_change, &c, 3), RC_OK);
-        assert_int_equal(unsetenv("RECOLLECT_EMULATED_LANES"), 0);
-        be->read_act(be, map, &c.y, c.y.raw);
-        assert_true(map[(EDGE + 1) * CHANNELS] == 2 * 9 * CHANNELS); /* all taps, weights of 2 */
-        rc_tensor_destroy(be, &c.x);
-        rc_tensor_destroy(be, &c.y);
-        rc_backend_close(be);
-    }
-}
-
 /* As many steps as a run has are kept. */
 static void test_keeps_several_steps(void **state)
 {
@@ -1027,8 +969,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_memory_in_pieces),        cmocka_unit_test(test_room_comes_back),
         cmocka_unit_test(test_workspace_is_small),      cmocka_unit_test(test_workspaces_grow_apart),
         cmocka_unit_test(test_workspaces_of_matrices),  cmocka_unit_test(test_workspace_outlives_a_failure),
-        cmocka_unit_test(test_repeats_a_captured_step), cmocka_unit_test(test_packs_what_a_step_changes),
-        cmocka_unit_test(test_keeps_several_steps),
+        cmocka_unit_test(test_repeats_a_captured_step), cmocka_unit_test(test_keeps_several_steps),
         cmocka_unit_test(test_captures_lanes),          cmocka_unit_test(test_images_that_do_not_fit),
         cmocka_unit_test(test_images_that_are_lent),    cmocka_unit_test(test_several_threads),
         cmocka_unit_test(test_products_of_two_teams),

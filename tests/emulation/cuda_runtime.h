@@ -153,16 +153,6 @@ template <typename T> inline T __ldcg(const T *at)
     return *at;
 }
 
-template <typename T> inline T __ldcs(const T *at)
-{
-    return *at;
-}
-
-template <typename T> inline void __stcs(T *at, T value)
-{
-    *at = value;
-}
-
 inline unsigned atomicInc(unsigned *at, unsigned limit)
 {
     unsigned before = *at;

@@ -100,9 +100,9 @@ static rc_cuda_graph *find_graph(rc_cuda *cuda, void (*step)(void *), const void
     return NULL;
 }
 
-/* Enqueues the step once into a graph, which begins with packing every weight that is stale. NULL: an error is set. The
- * capture is a relaxed one: neither does it forbid other threads anything, nor does it mind what they do, nor that
- * memory for a weight met for the first time is taken meanwhile. */
+/* Enqueues the step once into a graph, which packs every weight that is stale. NULL: an error is set. The capture is a
+ * relaxed one: neither does it forbid other threads anything, nor does it mind what they do, nor that memory for a
+ * weight met for the first time is taken meanwhile. */
 static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
 {
     cudaGraph_t graph = NULL;
@@ -111,7 +111,6 @@ static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
     cuda->capturing = true;
     cuda->readings = rc_cuda_readings();
     rc_cuda_talk_anew(cuda);
-    rc_cuda_pack_beside(cuda);
     step(context);
     join_all(&cuda->table);
     rc_cuda_talk_anew(cuda);

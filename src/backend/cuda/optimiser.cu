@@ -1,7 +1,5 @@
 /* Optimisers, with PyTorch's arithmetic. They do little but move memory: a thread takes vectors of four, all of whose
- * loads are on their way before the first is used, and there are no more blocks than run at once. Adam's state passes
- * through the cache without staying there (PASSING): the gradient has just been written, and the weights are read next,
- * so these are to find room. */
+ * loads are on their way before the first is used, and there are no more blocks than run at once. */
 #include "backend/cuda/device.cuh"
 
 enum { OPTIMISER_THREADS = 256, OPTIMISER_BLOCKS = 4 /* of a multiprocessor */ };
@@ -30,32 +28,26 @@ template <int WIDTH> struct vector {
     float v[WIDTH];
 };
 
-enum { STAYING, PASSING };
-
-template <int HOW = STAYING> __device__ static void load_vector(vector<4> *to, const float *from, size_t i)
+__device__ static void load_vector(vector<4> *to, const float *from, size_t i)
 {
-    float4 x = HOW == PASSING ? __ldcs((const float4 *)from + i) : ((const float4 *)from)[i];
+    float4 x = ((const float4 *)from)[i];
     to->v[0] = x.x;
     to->v[1] = x.y;
     to->v[2] = x.z;
     to->v[3] = x.w;
 }
 
-template <int HOW = STAYING> __device__ static void store_vector(float *to, size_t i, const vector<4> &x)
+__device__ static void store_vector(float *to, size_t i, const vector<4> &x)
 {
-    float4 four = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
-    if (HOW == PASSING)
-        __stcs((float4 *)to + i, four);
-    else
-        ((float4 *)to)[i] = four;
+    ((float4 *)to)[i] = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
 }
 
-template <int HOW = STAYING> __device__ static void load_vector(vector<1> *to, const float *from, size_t i)
+__device__ static void load_vector(vector<1> *to, const float *from, size_t i)
 {
     to->v[0] = from[i];
 }
 
-template <int HOW = STAYING> __device__ static void store_vector(float *to, size_t i, const vector<1> &x)
+__device__ static void store_vector(float *to, size_t i, const vector<1> &x)
 {
     to[i] = x.v[0];
 }
@@ -122,9 +114,9 @@ struct adam_update {
     template <int WIDTH> __device__ void operator()(size_t i, vector<WIDTH> p) const
     {
         vector<WIDTH> g, m, v;
-        load_vector<PASSING>(&g, grad, i);
-        load_vector<PASSING>(&m, first, i);
-        load_vector<PASSING>(&v, second, i);
+        load_vector(&g, grad, i);
+        load_vector(&m, first, i);
+        load_vector(&v, second, i);
         load_vector(&p, param, i);
 #pragma unroll
         for (int e = 0; e < WIDTH; e++) {
@@ -132,8 +124,8 @@ struct adam_update {
             v.v[e] = adam.beta2 * v.v[e] + (1 - adam.beta2) * g.v[e] * g.v[e];
             p.v[e] -= rate * m.v[e] / (sqrtf(v.v[e]) * correction + adam.eps);
         }
-        store_vector<PASSING>(first, i, m);
-        store_vector<PASSING>(second, i, v);
+        store_vector(first, i, m);
+        store_vector(second, i, v);
         store_vector(param, i, p);
     }
 };

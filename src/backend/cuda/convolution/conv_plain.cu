@@ -2,24 +2,17 @@
 
 #include "backend/cuda/convolution/conv_sink.cuh"
 
-enum { PLAIN_THREADS = 256, PLAIN_AT_ONCE = 4 /* pixels of a thread */, PLAIN_ROUNDS = 8 };
+enum { PLAIN_THREADS = 256, PLAIN_AT_ONCE = 4, PLAIN_PIXELS = 16 /* of a thread */ };
 
 struct plain_cut {
     group_view groups;
     int h, w, cp, vectors; /* vectors: of a block, at most one for each thread */
     unsigned by_w;
-    int run; /* pixels of a block: see deal_plain */
 };
-
-/* Blocks that a multiprocessor holds. */
-template <typename Source> static constexpr int plain_blocks()
-{
-    return Source::LOADS == 1 ? 4 : 2;
-}
 
 /* Grid: (runs of pixels of an image, images, runs of channels). A thread keeps its eight channels. */
 template <pending WHAT, typename Source>
-__global__ static void __launch_bounds__(PLAIN_THREADS, plain_blocks<Source>())
+__global__ static void __launch_bounds__(PLAIN_THREADS, Source::LOADS == 1 ? 4 : 2)
     plain_kernel(const __grid_constant__ Source source, plain_cut cut, bf16 *to)
 {
     begin_after_kernel_before();
@@ -31,21 +24,21 @@ __global__ static void __launch_bounds__(PLAIN_THREADS, plain_blocks<Source>())
     typename Source::lines lines = source.walk(whole, image, 0, 0, 1, channel);
     typename Source::coefficients by = coefficients_of(source, group_of(cut.groups, image), channel);
     bf16 *map = to + (size_t)image * cut.h * cut.w * cut.cp + channel;
-    int begin = blockIdx.x * cut.run, end = begin + cut.run < whole.count ? begin + cut.run : whole.count;
+    int first = blockIdx.x * lanes * PLAIN_PIXELS + lane;
 #pragma unroll 1
-    for (int first = begin + lane; first < end; first += PLAIN_AT_ONCE * lanes) {
+    for (int round = 0; round < PLAIN_PIXELS / PLAIN_AT_ONCE; round++, first += PLAIN_AT_ONCE * lanes) {
         typename Source::fetched fetched[PLAIN_AT_ONCE];
 #pragma unroll
         for (int u = 0; u < PLAIN_AT_ONCE; u++) {
             int index = first + u * lanes;
             fetched[u] = {};
-            if (index < end)
+            if (index < whole.count)
                 fetched[u] = source.template fetch<WHAT>(lines, element_of(whole, index), channel);
         }
 #pragma unroll
         for (int u = 0; u < PLAIN_AT_ONCE; u++) {
             int index = first + u * lanes;
-            if (index < end)
+            if (index < whole.count)
                 *(uint4 *)(map + (size_t)index * cut.cp) = source.template finish<WHAT>(fetched[u], by);
         }
     }
@@ -54,41 +47,25 @@ __global__ static void __launch_bounds__(PLAIN_THREADS, plain_blocks<Source>())
 static plain_cut cut_plain(const rc_tensor *shape, int cp)
 {
     int vectors = cp / 8 < PLAIN_THREADS ? cp / 8 : PLAIN_THREADS;
-    plain_cut cut = {view_groups(shape), shape->h, shape->w, cp, vectors, reciprocal(shape->w), 0};
+    plain_cut cut = {view_groups(shape), shape->h, shape->w, cp, vectors, reciprocal(shape->w)};
     return cut;
 }
 
-static int shares(int whole, int part)
+static dim3 plain_grid(const plain_cut &cut, int images)
 {
-    return (whole + part - 1) / part;
-}
-
-/* Cuts each image into as many runs as fill the places for blocks, once or as often as it takes to leave less than a
- * tenth of them empty: so all blocks end together. */
-template <typename Source> static dim3 deal_plain(const rc_cuda *cuda, int images, plain_cut *cut)
-{
-    int places = plain_blocks<Source>() * cuda->multiprocessors, runs = 0;
-    bool full = false;
-    for (int rounds = 1; rounds <= PLAIN_ROUNDS && !full; rounds++) {
-        runs = rounds * places / images;
-        full = runs * images * 10 >= rounds * places * 9;
-    }
-    int least = PLAIN_THREADS / cut->vectors * PLAIN_AT_ONCE; /* pixels */
-    cut->run = runs > 0 ? shares(cut->h * cut->w, runs) : cut->h * cut->w;
-    cut->run = cut->run > least ? cut->run : least;
-    return dim3((unsigned)shares(cut->h * cut->w, cut->run), (unsigned)images,
-                (unsigned)shares(cut->cp / 8, cut->vectors));
+    int pixels = PLAIN_THREADS / cut.vectors * PLAIN_PIXELS;
+    return dim3((unsigned)((cut.h * cut.w + pixels - 1) / pixels), (unsigned)images,
+                (unsigned)((cut.cp / 8 + cut.vectors - 1) / cut.vectors));
 }
 
 template <typename Source>
-static void launch_plain(rc_cuda *cuda, const char *operation, const Source &source, plain_cut cut, int images,
+static void launch_plain(rc_cuda *cuda, const char *operation, const Source &source, const plain_cut &cut, int images,
                          bf16 *to)
 {
-    dim3 grid = deal_plain<Source>(cuda, images, &cut);
     rc_cuda_launch_early(cuda, operation,
                          source.what == PENDING_USUAL ? plain_kernel<PENDING_USUAL, Source>
                                                       : plain_kernel<PENDING_ANY, Source>,
-                         grid, PLAIN_THREADS, 0, source, cut, to);
+                         plain_grid(cut, images), PLAIN_THREADS, 0, source, cut, to);
 }
 
 template <typename Source>
@@ -179,8 +156,7 @@ struct draw_arguments {
 };
 
 /* As plain_kernel, for both layers at once: what the one leaves is rounded as if it had gone to memory. */
-__global__ static void __launch_bounds__(PLAIN_THREADS, plain_blocks<gradient_source>())
-    two_draws_kernel(const __grid_constant__ draw_arguments a)
+__global__ static void __launch_bounds__(PLAIN_THREADS, 2) two_draws_kernel(const __grid_constant__ draw_arguments a)
 {
     begin_after_kernel_before();
     const plain_cut &cut = a.cut;
@@ -195,15 +171,15 @@ __global__ static void __launch_bounds__(PLAIN_THREADS, plain_blocks<gradient_so
     for (int i = 0; i < 8; i++)
         none.row[gradient_source::SCALE].v[i] = 1;
     bf16 *map = a.to + (size_t)image * cut.h * cut.w * cut.cp + channel;
-    int begin = blockIdx.x * cut.run, end = begin + cut.run < whole.count ? begin + cut.run : whole.count;
+    int first = blockIdx.x * lanes * PLAIN_PIXELS + lane;
 #pragma unroll 1
-    for (int first = begin + lane; first < end; first += PLAIN_AT_ONCE * lanes) {
+    for (int round = 0; round < PLAIN_PIXELS / PLAIN_AT_ONCE; round++, first += PLAIN_AT_ONCE * lanes) {
         gradient_source::fetched fetched[PLAIN_AT_ONCE], next[PLAIN_AT_ONCE];
 #pragma unroll
         for (int u = 0; u < PLAIN_AT_ONCE; u++) {
             int index = first + u * lanes;
             fetched[u] = next[u] = {};
-            if (index < end) {
+            if (index < whole.count) {
                 element e = element_of(whole, index);
                 fetched[u] = a.source.fetch<PENDING_USUAL>(lines, e, channel);
                 next[u].raw = load16(a.next.dy.y.raw + (unsigned)place_on(lines, e));
@@ -213,7 +189,7 @@ __global__ static void __launch_bounds__(PLAIN_THREADS, plain_blocks<gradient_so
         for (int u = 0; u < PLAIN_AT_ONCE; u++) {
             int index = first + u * lanes;
             next[u].g = a.source.finish<PENDING_USUAL>(fetched[u], by);
-            if (index < end)
+            if (index < whole.count)
                 *(uint4 *)(map + (size_t)index * cut.cp) = a.next.finish<PENDING_ANY>(next[u], none);
         }
     }
@@ -228,9 +204,8 @@ static void launch_draw(rc_cuda *cuda)
 
 static void launch_two_draws(rc_cuda *cuda)
 {
-    draw_arguments *a = (draw_arguments *)cuda->held.arguments;
-    dim3 grid = deal_plain<gradient_source>(cuda, a->images, &a->cut);
-    rc_cuda_launch_early(cuda, a->operation, two_draws_kernel, grid, PLAIN_THREADS, 0, *a);
+    const draw_arguments *a = (const draw_arguments *)cuda->held.arguments;
+    rc_cuda_launch_early(cuda, a->operation, two_draws_kernel, plain_grid(a->cut, a->images), PLAIN_THREADS, 0, *a);
 }
 
 /* Is what `source` reads held back, and its dL/draw to take its place? */

@@ -432,15 +432,12 @@ typedef struct packed_weight {
     int lane;
     bool stale;
     bool changes; /* in the step that was watched */
-    bool beside;  /* the step that is being captured has packed it when it began */
 } packed_weight;
 
 struct rc_cuda_packs {
     packed_weight *weight;
     pack_job *stale; /* as many: the batch that is being collected */
     int count, capacity;
-    cudaEvent_t packed;          /* beside what a step begins with */
-    bool awaited[RC_CUDA_LANES]; /* the lane has not waited for it */
 };
 
 static bool same_form(const conv_form *a, const conv_form *b)
@@ -482,14 +479,12 @@ static packed_weight *add_weight(rc_cuda *cuda, const conv_form *form, const flo
     if (!cuda->packs)
         cuda->packs = (rc_cuda_packs *)calloc(1, sizeof *cuda->packs);
     void *memory = NULL;
-    bool complete = cuda->packs && (cuda->packs->packed || cudaEventCreateWithFlags(&cuda->packs->packed,
-                                                                                    cudaEventDisableTiming) == 0);
-    if (!complete || grow(cuda->packs) != RC_OK || rc_cuda_take(cuda, form_bytes(*form), &memory) != RC_OK) {
+    if (!cuda->packs || grow(cuda->packs) != RC_OK || rc_cuda_take(cuda, form_bytes(*form), &memory) != RC_OK) {
         rc_cuda_check(cuda, cudaErrorMemoryAllocation, "packing weights");
         return NULL;
     }
     packed_weight *kept = &cuda->packs->weight[cuda->packs->count++];
-    *kept = packed_weight{{weight, (unsigned *)memory, *form}, cuda->lane, true, false, false};
+    *kept = packed_weight{{weight, (unsigned *)memory, *form}, cuda->lane, true, false};
     return kept;
 }
 
@@ -519,12 +514,7 @@ const void *rc_cuda_packed_weights(rc_cuda *cuda, const conv_form *form, const f
     if (!kept)
         kept = add_weight(cuda, form, weight);
     *fresh = kept && kept->stale;
-    if (kept && kept->beside && cuda->capturing && cuda->packs->awaited[cuda->lane]) {
-        rc_cuda_check(cuda, cudaStreamWaitEvent(rc_cuda_stream(cuda), cuda->packs->packed, 0), "packing weights");
-        cuda->packs->awaited[cuda->lane] = false;
-        *fresh = true;
-    }
-    if (kept && kept->stale)
+    if (*fresh)
         pack_those(cuda, [cuda](const packed_weight &one) { return one.stale && one.lane == cuda->lane; });
     return kept ? kept->job.to : NULL;
 }
@@ -533,25 +523,6 @@ void rc_cuda_pack_stale(rc_cuda *cuda)
 {
     if (cuda->packs)
         pack_those(cuda, [](const packed_weight &one) { return one.stale; });
-}
-
-void rc_cuda_pack_beside(rc_cuda *cuda)
-{
-    enum { BESIDE = RC_WEIGHT_LANE }; /* on which nothing asks for packed weights */
-    rc_cuda_packs *packs = cuda->packs;
-    bool any = false;
-    for (int i = 0; packs && i < packs->count; i++) {
-        packs->weight[i].beside = packs->weight[i].stale;
-        any = any || packs->weight[i].stale;
-    }
-    if (!any)
-        return;
-    cuda->table.fork(&cuda->table, BESIDE);
-    rc_cuda_pack_stale(cuda);
-    rc_cuda_check(cuda, cudaEventRecord(packs->packed, rc_cuda_stream(cuda)), "packing weights");
-    cuda->table.fork(&cuda->table, RC_MAIN_LANE);
-    for (int lane = 0; lane < RC_CUDA_LANES; lane++)
-        packs->awaited[lane] = true;
 }
 
 void rc_cuda_watch_weights(rc_cuda *cuda)
@@ -603,8 +574,6 @@ void rc_cuda_destroy_packs(rc_cuda *cuda)
     if (cuda->packs) {
         free(cuda->packs->weight);
         free(cuda->packs->stale);
-        if (cuda->packs->packed)
-            cudaEventDestroy(cuda->packs->packed);
     }
     free(cuda->packs);
     cuda->packs = NULL;

@@ -15,8 +15,8 @@
  * Packed weights are kept from use to use. Whatever may have changed weights (an optimiser, a copy, a captured step)
  * says rc_cuda_weights_written(); the first convolution that meets a stale one packs, in one kernel, all of its lane
  * that are stale. Lanes have packed weights of their own: nothing orders one lane's packing before another's use.
- * Of a captured step it is known which weights it changes: it begins with packing those, beside whatever else it begins
- * with, and the others are packed before it is repeated. */
+ * Of a captured step it is known which weights it changes: it packs those, and the others are packed before it is
+ * repeated. */
 #ifndef RC_BACKEND_CUDA_CONVOLUTION_PACK_H
 #define RC_BACKEND_CUDA_CONVOLUTION_PACK_H
 
@@ -72,10 +72,8 @@ void rc_cuda_watch_weights(rc_cuda *cuda);
 /* Is about to be captured again: the weights that it changes are stale then, the others are not. */
 void rc_cuda_expect_changes(rc_cuda *cuda);
 
-/* Packs all that is stale, of every lane. _beside: on a lane that has nothing to do when a step begins; each lane waits
- * for it when the first of these weights is asked for. */
+/* Packs all that is stale, of every lane. */
 void rc_cuda_pack_stale(rc_cuda *cuda);
-void rc_cuda_pack_beside(rc_cuda *cuda);
 
 /* Forgets the packed weights whose originals lie in memory that is about to be released. */
 void rc_cuda_forget_packed(rc_cuda *cuda, const void *memory, size_t bytes);

@@ -8,32 +8,14 @@ static bool must_fill(const rc_tensor *x)
     return x->value && !x->stored;
 }
 
-template <typename Act>
-__global__ static void __launch_bounds__(MAP_THREADS, sizeof(Act) == 2 ? 2 : 1)
-    copy_forward_kernel(const __grid_constant__ tensor_view<Act> x, const __grid_constant__ forward_epilogue<Act> e)
+template <typename Act> __global__ static void copy_forward_kernel(tensor_view<Act> x, forward_epilogue<Act> e)
 {
     begin_after_kernel_before();
     map_walk walk = walk_map(e.cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
-    float8 center = load_center8(e, walk.channel);
-    for (int first = walk.first; first < walk.end; first += MAP_PIXELS * walk.step) {
-        float8 fetched[MAP_PIXELS];
-#pragma unroll
-        for (int i = 0; i < MAP_PIXELS; i++) {
-            place at = {first + i * walk.step, 0, 0, 0}; /* the pixel is all that tells where raw is */
-            fetched[i] = at.pixel < walk.end ? fetch_value8(x, at, walk.channel) : zero8();
-        }
-#pragma unroll
-        for (int i = 0; i < MAP_PIXELS; i++) {
-            int pixel = first + i * walk.step;
-            if (pixel >= walk.end)
-                break;
-            place at = place_of(x, pixel);
-            float8 value = finish_value8(x, fetched[i], at, walk.channel);
-            if (x.fill)
-                store8(x.fill + offset8(x, pixel, walk.channel), value);
-            finish_forward8(e, walk, at, value, center, &sums);
-        }
+    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
+        place at = place_of(x, pixel);
+        finish_forward8(e, walk, at, take_value8(x, at, walk.channel), load_center8(e, walk.channel), &sums);
     }
     finish_sums(e.partial, e.cut, sums);
 }

@@ -141,19 +141,13 @@ static backward_epilogue<Act> view_back_epilogue(void *dx, const rc_back_epilogu
     return view;
 }
 
-/* The means of eight channels; (groups, cp), or NULL: 0. */
-template <typename Act>
-__device__ inline float8 load_mean8(const tensor_view<Act> &x, const float *mean, int group, int channel)
-{
-    return mean && channel < x.cp ? load8(mean + group * x.cp + channel) : zero8();
-}
-
-/* Adds dz and dz * (raw - mean) of eight channels, given g = dL/dvalue and raw. */
+/* Adds dz and dz * (raw - mean) of eight channels, given g = dL/dvalue. */
 template <typename Act, typename Sum>
-__device__ inline void add_gradient_sums8(const tensor_view<Act> &x, const float8 &center, int channel, place at,
-                                          const float8 &g, const float8 &raw, channel_sums<Sum> *sums)
+__device__ inline void add_gradient_sums8(const tensor_view<Act> &x, const float *mean, int group, int channel,
+                                          place at, float8 g, channel_sums<Sum> *sums)
 {
-    float8 dz = dz8(x, g, at, channel);
+    float8 dz = dz8(x, g, at, channel), raw = load8(x.raw + offset8(x, at.pixel, channel));
+    float8 center = mean ? load8(mean + group * x.cp + channel) : zero8();
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         sums->first[i] += (Sum)dz.v[i];
@@ -173,8 +167,7 @@ __device__ inline void finish_backward8(const backward_epilogue<Act> &e, const m
         result.v[i] = walk.channel + i < e.x.c ? rounded(to, result.v[i] + before.v[i]) : 0;
     store8(to, result);
     if (e.partial)
-        add_gradient_sums8(e.x, load_mean8(e.x, e.mean, walk.group, walk.channel), walk.channel, at, result,
-                           load8(e.x.raw + offset8(e.x, at.pixel, walk.channel)), sums);
+        add_gradient_sums8(e.x, e.mean, walk.group, walk.channel, at, result, sums);
 }
 
 /* ---- both ------------------------------------------------------------------------------------------------------- */

@@ -152,29 +152,14 @@ static void bn_statistics(rc_backend *be, const rc_tensor *y, const void *partia
 /* ---- backward --------------------------------------------------------------------------------------------------- */
 
 template <typename Act>
-__global__ static void __launch_bounds__(MAP_THREADS, sizeof(Act) == 2 ? 2 : 1)
-    backward_sums_kernel(const __grid_constant__ grad_view<Act> dy, const float *mean, void *partial, map_cut cut)
+__global__ static void backward_sums_kernel(grad_view<Act> dy, const float *mean, void *partial, map_cut cut)
 {
     begin_after_kernel_before();
     map_walk walk = walk_map(cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
-    float8 center = load_mean8(dy.y, mean, walk.group, walk.channel);
-    for (int first = walk.first; first < walk.end; first += MAP_PIXELS * walk.step) {
-        float8 g[MAP_PIXELS], raw[MAP_PIXELS];
-#pragma unroll
-        for (int i = 0; i < MAP_PIXELS; i++) {
-            int pixel = first + i * walk.step;
-            size_t at = offset8(dy.y, pixel < walk.end ? pixel : first, walk.channel);
-            g[i] = load8(dy.g + at);
-            raw[i] = load8(dy.y.raw + at);
-        }
-#pragma unroll
-        for (int i = 0; i < MAP_PIXELS; i++) {
-            int pixel = first + i * walk.step;
-            if (pixel < walk.end)
-                add_gradient_sums8(dy.y, center, walk.channel, place_of(dy.y, pixel), g[i], raw[i], &sums);
-        }
-    }
+    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
+        add_gradient_sums8(dy.y, mean, walk.group, walk.channel, place_of(dy.y, pixel),
+                           load8(dy.g + offset8(dy.y, pixel, walk.channel)), &sums);
     finish_sums(partial, cut, sums);
 }
 

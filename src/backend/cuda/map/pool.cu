@@ -140,9 +140,8 @@ __device__ static inline int tap_shift(int c)
 static const unsigned NO_TAPS = 0xffffffffu;
 
 enum {
-    STEM_BLOCKS = 2,         /* of a multiprocessor, and */
-    STEM_SLOTS = 264,        /* as many as 132 of them have: rounds of blocks end together */
-    STEM_FORWARD_BLOCKS = 3, /* of a multiprocessor */
+    STEM_BLOCKS = 2, /* of a multiprocessor, and */
+    STEM_SLOTS = 264 /* as many as 132 of them have: rounds of blocks end together */
 };
 
 template <bool RECTIFIED, typename Act, bool STEM>
@@ -253,7 +252,7 @@ __device__ static inline void search_stem(const stem_search &by, const tensor_vi
 }
 
 template <bool RECTIFIED>
-__global__ static void __launch_bounds__(MAP_THREADS, STEM_FORWARD_BLOCKS)
+__global__ static void __launch_bounds__(MAP_THREADS, 3)
     stem_forward_kernel(tensor_view<__nv_bfloat16> x, tensor_view<__nv_bfloat16> y, __nv_bfloat16 *raw, unsigned *taps,
                         map_cut cut)
 {
@@ -280,10 +279,7 @@ static void launch_max_forward(rc_backend *be, const rc_pool2d *pool, const rc_t
 static void launch_stem_forward(rc_backend *be, const rc_pool2d *pool, const rc_tensor *x, const rc_tensor *y)
 {
     map_cut cut = cut_map(y);
-    int places = STEM_FORWARD_BLOCKS * rc_cuda_of(be)->multiprocessors / cut.groups.count;
     bool rectified = is_stem(pool, x);
-    if (cut.slots > places && places > 0) /* no sums hang on the cut: all blocks are on the card at once */
-        cut.slots = places;
     rc_cuda_launch_early(rc_cuda_of(be), "max_pool_forward",
                          rectified ? stem_forward_kernel<true> : stem_forward_kernel<false>, map_grid(cut), MAP_THREADS,
                          0, view_tensor<__nv_bfloat16>(x), view_tensor<__nv_bfloat16>(y), (__nv_bfloat16 *)y->raw,
