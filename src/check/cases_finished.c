@@ -9,8 +9,8 @@
 typedef struct finished_case {
     rc_conv conv, reader; /* reader.k 0: materialise() */
     int n;
-    rc_lazy x, y, z;     /* forward: y is finished, z what the reader makes of it */
-    rc_lazy other;       /* is finished before: y, or x with its gradient; raw -1: there is none */
+    rc_lazy x, y, z; /* forward: y is finished, z what the reader makes of it */
+    rc_lazy other;   /* is finished before: y, or x with its gradient; raw -1: there is none */
     int other_g, other_draw;
     rc_lazy_gradient dy; /* back: nothing is pending */
     int weight, reader_weight;
@@ -173,8 +173,8 @@ static void draw_back(rc_case *c)
     p->a = rc_case_channel(c, "a", RC_IN, groups.count, v->c_in);
     p->b = rc_case_channel(c, "b", RC_IN, groups.count, v->c_in);
     p->c = rc_case_channel(c, "c", RC_IN, groups.count, v->c_in);
-    p->dx = p->draw = rc_case_sum(
-        c, rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, p->n, v->h, v->w, v->c_in), terms);
+    p->dx = p->draw = rc_case_sum(c, rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, p->n, v->h, v->w, v->c_in),
+                                  terms);
     if (!back[i].in_place)
         p->draw = rc_case_sum(c, rc_case_act(c, "draw", RC_OUT, p->n, v->h, v->w, v->c_in), terms);
     p->other.raw = -1;

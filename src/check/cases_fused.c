@@ -455,10 +455,8 @@ static void forward_at_once(rc_run *r, const fused_case *p, int count)
         y[i] = link_tensor(r, p, i, raw, added);
         if (!p->apply && has_value(p, i))
             y[i].value = map_at(r, p, p->value, i);
-        links[i] = (rc_fused){.conv = &p->conv,
-                              .weight = parameters_at(r, p->weight, i),
-                              .y = &y[i],
-                              .epilogue = {.apply = p->apply}};
+        links[i] = (rc_fused){
+            .conv = &p->conv, .weight = parameters_at(r, p->weight, i), .y = &y[i], .epilogue = {.apply = p->apply}};
         if (!p->apply) {
             links[i].epilogue.partial = rc_at(r, p->partial[i]);
             links[i].epilogue.center = parameters_at(r, p->center, i);

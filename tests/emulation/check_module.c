@@ -734,11 +734,11 @@ static void test_large_layers_in_parts(void **state)
     check_case("conv_backward_data_large", 1, true, 11);   /* or of 1 tap and none, */
     check_case("conv_backward_data_beside", 1, true, 2);   /* or both at once */
     check_case("conv_backward_data_beside", 1, true, 3);
-    check_case("conv_forward_first", 1, true, 4);      /* a first layer */
-    check_case("conv_forward_first", 1, true, 5);      /* of images that are pending */
-    check_case("conv_forward_first", 1, true, 7);      /* one that makes images, */
-    check_case("conv_backward_data_last", 1, true, 0); /* back */
-    check_case("conv_forward_thin", 1, true, 26);      /* 16 channels with a sum pending, */
+    check_case("conv_forward_first", 1, true, 4);       /* a first layer */
+    check_case("conv_forward_first", 1, true, 5);       /* of images that are pending */
+    check_case("conv_forward_first", 1, true, 7);       /* one that makes images, */
+    check_case("conv_backward_data_last", 1, true, 0);  /* back */
+    check_case("conv_forward_thin", 1, true, 26);       /* 16 channels with a sum pending, */
     check_case("conv_backward_data_thin", 1, true, 11); /* and back, added to another; */
     check_case("conv_backward_weight_thin", 1, true, 5);
     check_case("conv_backward_weight_thin", 1, true, 16); /* 13 lines of two strips */

@@ -35,9 +35,15 @@ bool rc_cuda_mma_backward_data(rc_cuda *cuda, const rc_conv *conv, const rc_grad
     const rc_fused_back *beside = epilogue->beside;
     bool slopes = epilogue->partial && x->act != RC_ACT_NONE;
     const void *addend = !epilogue->add ? NULL : epilogue->addend ? epilogue->addend : dx;
-    gradient_sink sink = {
-        view_tensor<bf16>(x), (bf16 *)dx, (const bf16 *)addend, epilogue->partial, (const float *)x->mean,
-        slope_below(x->act),  slopes,     NULL,                 {}};
+    gradient_sink sink = {view_tensor<bf16>(x),
+                          (bf16 *)dx,
+                          (const bf16 *)addend,
+                          epilogue->partial,
+                          (const float *)x->mean,
+                          slope_below(x->act),
+                          slopes,
+                          NULL,
+                          {}};
     bool finishes = !slopes || !x->skip.value || (x->stored && !is_curved(x->act));
     if (!cuda->bf16 || !finishes || !view_source(dy, &source))
         return false;

@@ -12,8 +12,14 @@ bool rc_cuda_mma_forward(rc_cuda *cuda, const rc_conv *conv, rc_tensor *x, const
     wide_plan wide;
     strip_plan strip;
     value_source source;
-    forward_sink sink = {view_tensor<bf16>(y), (bf16 *)y->raw, epilogue->partial, bias, (const float *)epilogue->center,
-                         slope_below(y->act),  epilogue->apply, NULL};
+    forward_sink sink = {view_tensor<bf16>(y),
+                         (bf16 *)y->raw,
+                         epilogue->partial,
+                         bias,
+                         (const float *)epilogue->center,
+                         slope_below(y->act),
+                         epilogue->apply,
+                         NULL};
     /* The sigmoid of pad channels is not 0. */
     bool finishes = !epilogue->apply || (y->act != RC_ACT_SIGMOID && y->skip.channel_offset % 8 == 0);
     if (!cuda->bf16 || !finishes || !view_source(x, &source))

@@ -151,8 +151,8 @@ struct gradient_sink {
     void *partial;
     const float *mean; /* (groups, cp) */
     float below;
-    bool slopes; /* x has an activation, whose slope the sums need */
-    bf16 *draw;  /* conv_strip.cuh: where dL/draw of x goes, instead of dL/dvalue if that is dx; NULL: nowhere */
+    bool slopes;        /* x has an activation, whose slope the sums need */
+    bf16 *draw;         /* conv_strip.cuh: where dL/draw of x goes, instead of dL/dvalue if that is dx; NULL: nowhere */
     const float *by[3]; /* its coefficients a, b and c, of one group */
     typedef backward_norm norm;
     static constexpr bool BACKWARD = true;
