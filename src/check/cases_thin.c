@@ -1,6 +1,7 @@
-/* Cases of the convolution on layers of 16 channels, and of 64 on small maps, forward and of both gradients, with what
- * nets leave pending: of a value nothing, normalisation and ReLU, or a sum; of dL/dy that of these. The cases of
- * cases_conv.c draw anything that may be pending, so few of them reach the kernels that a device has for these. */
+/* Cases of the convolution on layers of 16 channels, forward and of both gradients, and of 64 on small maps, forward
+ * and with respect to the data. They have pending what nets leave: of a value nothing, normalisation and ReLU, or a
+ * sum; of dL/dy that of these. The cases of cases_conv.c draw anything that may be pending, so few of them reach the
+ * kernels that a device has for these. */
 #include "check/case.h"
 
 #include <math.h>
@@ -69,6 +70,7 @@ static const struct {
 } weights[] = {{RELU, SUM | RC_LAZY_STORED}, {SUM | RC_LAZY_STORED, RELU}, {NORM, RELU}, {RELU, RELU}, {0, RELU}};
 enum {
     MAPS = sizeof maps / sizeof *maps,
+    THIN_MAPS = MAPS - 1, /* without that of 64 channels */
     FORWARD = sizeof forward / sizeof *forward,
     BACK = sizeof back / sizeof *back,
     WEIGHTS = sizeof weights / sizeof *weights
@@ -152,8 +154,8 @@ static void run_backward_data(rc_run *r)
 static void draw_backward_weight(rc_case *c)
 {
     thin_case *p = rc_case_parameters(c);
-    size_t kind = c->number / MAPS % WEIGHTS;
-    rc_groups groups = draw_map(c, p, c->number % MAPS);
+    size_t kind = c->number / THIN_MAPS % WEIGHTS;
+    rc_groups groups = draw_map(c, p, c->number % THIN_MAPS);
     const rc_conv *v = &p->conv;
     p->dy = add_gradient(c, p, groups, weights[kind].dy);
     p->x = rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, groups, weights[kind].x, false);
@@ -175,7 +177,7 @@ static const rc_operation operations[] = {
      run_forward, NULL},
     {"conv_backward_data_thin", "conv_backward_data", MAPS *BACK, 2 * MAPS *BACK, sizeof(thin_case), draw_backward_data,
      reserve, run_backward_data, NULL},
-    {"conv_backward_weight_thin", "conv_backward_weight", MAPS *WEIGHTS, 2 * MAPS *WEIGHTS, sizeof(thin_case),
+    {"conv_backward_weight_thin", "conv_backward_weight", THIN_MAPS *WEIGHTS, 2 * THIN_MAPS *WEIGHTS, sizeof(thin_case),
      draw_backward_weight, reserve, run_backward_weight, NULL},
 };
 const rc_operation_list rc_cases_thin = {operations, sizeof operations / sizeof *operations};

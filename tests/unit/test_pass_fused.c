@@ -140,7 +140,8 @@ static void chains(void **state)
             compare(&net, &settings[i], &kinds[(seed + i) % KINDS]);
     }
     assert_true(total.forward >= 20 && total.backward >= 20 && total.train >= 20);
-    assert_true(total.train_backward >= 20 && total.weight >= total.train_backward + 20 && total.joins >= 20);
+    assert_true(total.train_backward >= 20 && total.joins >= 20);
+    assert_true(total.weight >= total.train_backward + (light ? 6 : 20)); /* those without a chain */
 }
 
 static void test_nets(void **state)
