@@ -68,9 +68,10 @@ template <typename Act> static void materialise(rc_backend *be, rc_tensor *x)
 /* The same in bf16, where the convolution before may do it. */
 static void materialise_here(rc_backend *be, rc_tensor *x)
 {
-    if (!rc_cuda_join_value(rc_cuda_of(be), view_tensor<bf16>(x), (bf16 *)x->value))
+    if (rc_cuda_join_value(rc_cuda_of(be), view_tensor<bf16>(x), (bf16 *)x->value))
+        x->stored = true;
+    else
         materialise<bf16>(be, x);
-    x->stored = true;
 }
 
 /* dz of eight channels that need not begin at a vector of y. */
