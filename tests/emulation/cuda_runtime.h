@@ -108,23 +108,19 @@ extern char *const rc_emulated_shared; /* what a launch asks for: as much as a b
 /* ---- what threads do together ----------------------------------------------------------------------------------- */
 
 void __syncthreads();
-/* The double that thread (own number xor distance) of the warp passed; the whole warp calls this. */
-double rc_emulated_exchange(double x, int distance);
-
-template <typename T> inline T __shfl_xor_sync(unsigned, T x, int distance)
-{
-    return (T)rc_emulated_exchange((double)x, distance); /* floats and ints fit into a double */
-}
-
 void __syncwarp();
-/* What every thread of the warp passed, in all of them; the whole warp calls this. */
-void rc_emulated_gather(const void *mine, size_t bytes, void *all);
+/* What every thread of the warp passed, one behind the other; the whole warp calls this. It holds until the thread
+ * comes to the next barrier. The last thread to come calls `last`, which may change it; NULL: nothing. */
+void *rc_emulated_gather(const void *mine, size_t bytes, void (*last)(void *all));
 
 template <typename T> inline T __shfl_sync(unsigned, T x, int lane)
 {
-    T all[32];
-    rc_emulated_gather(&x, sizeof x, all);
-    return all[lane];
+    return ((const T *)rc_emulated_gather(&x, sizeof x, NULL))[lane];
+}
+
+template <typename T> inline T __shfl_xor_sync(unsigned mask, T x, int distance)
+{
+    return __shfl_sync(mask, x, (int)threadIdx.x % 32 ^ distance);
 }
 
 /* The thread waits for another of its block, or for another block. */

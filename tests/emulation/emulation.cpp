@@ -26,14 +26,7 @@ unsigned rc_emulated_slot;
 namespace
 {
 
-enum { STACK_BYTES = 128 * 1024, MOST_THREADS = 1024, WARP = 32 };
-
-struct fiber {
-    ucontext_t first; /* to start it */
-    jmp_buf later;    /* to go on */
-    char *stack;
-    bool started, done;
-};
+enum { STACK_BYTES = 128 * 1024, MOST_THREADS = 1024, WARP = 32, MOST_PASSED = 64, LINE = 64 };
 
 /* Threads that came to a barrier wait until all of its group that are still alive have come. */
 struct barrier {
@@ -41,10 +34,22 @@ struct barrier {
     unsigned generation;
 };
 
+/* A thread. It is begun once, and runs the threads of its number of one block after the other. */
+struct fiber {
+    jmp_buf later; /* to go on */
+    char *stack;   /* NULL: it has not been started */
+    bool done;
+    const barrier *awaits; /* NULL: nothing */
+    unsigned generation;   /* of it, that it came with */
+};
+
 /* A block that has begun: with others beside it where blocks meet, otherwise there is one. */
 struct resident {
     fiber fibers[MOST_THREADS];
     barrier of_block, of_warp[MOST_THREADS / WARP];
+    /* What the threads of a warp pass to each other. Two places in turn: whoever comes to the next exchange has been let
+     * go by this one, which all have come to. */
+    alignas(LINE) char passed[MOST_THREADS / WARP][2][WARP * MOST_PASSED];
     dim3 index;
     bool done;
     std::vector<char> shared; /* while another one runs */
@@ -52,8 +57,6 @@ struct resident {
 
 resident alone, *here = &alone;
 bool lets_others;
-double exchanged[MOST_THREADS];
-ucontext_t starter;
 jmp_buf scheduler;
 const std::function<void()> *body;
 int current, threads;
@@ -72,25 +75,44 @@ void yield()
         _longjmp(scheduler, 1);
 }
 
+/* The last one to come does not wait. */
 void wait_at(barrier *b)
 {
-    unsigned generation = b->generation;
+    fiber *f = &here->fibers[current];
+    f->awaits = b;
+    f->generation = b->generation;
     b->arrived++;
     arrive(b);
-    while (b->generation == generation)
+    if (b->generation == f->generation)
         yield();
+    f->awaits = NULL;
 }
 
 void enter()
 {
-    (*body)();
-    here->fibers[current].done = true;
-    here->of_block.alive--;
-    arrive(&here->of_block);
-    barrier *warp = &here->of_warp[current / WARP];
-    warp->alive--;
-    arrive(warp);
-    _longjmp(scheduler, 1);
+    for (;;) {
+        (*body)();
+        here->fibers[current].done = true;
+        here->of_block.alive--;
+        arrive(&here->of_block);
+        barrier *warp = &here->of_warp[current / WARP];
+        warp->alive--;
+        arrive(warp);
+        yield();
+    }
+}
+
+/* Tops of stacks that lay whole pages apart would share a few lines of the cache. */
+void start(fiber *f, int thread)
+{
+    ucontext_t context;
+    f->stack = (char *)malloc(STACK_BYTES);
+    getcontext(&context);
+    context.uc_stack.ss_sp = f->stack;
+    context.uc_stack.ss_size = STACK_BYTES - (size_t)(thread * 11 % 64) * LINE;
+    context.uc_link = NULL;
+    makecontext(&context, enter, 0);
+    setcontext(&context);
 }
 
 void resume(int thread)
@@ -100,10 +122,9 @@ void resume(int thread)
     threadIdx = dim3((unsigned)thread, 0, 0);
     if (_setjmp(scheduler) != 0)
         return;
-    if (f->started)
+    if (f->stack)
         _longjmp(f->later, 1);
-    f->started = true;
-    swapcontext(&starter, &f->first);
+    start(f, thread);
 }
 
 void begin_block(dim3 index)
@@ -114,15 +135,8 @@ void begin_block(dim3 index)
     for (int w = 0; w * WARP < threads; w++)
         here->of_warp[w] = {0, threads - w * WARP < WARP ? threads - w * WARP : WARP, 0};
     for (int t = 0; t < threads; t++) {
-        fiber *f = &here->fibers[t];
-        if (!f->stack)
-            f->stack = (char *)malloc(STACK_BYTES);
-        f->started = f->done = false;
-        getcontext(&f->first);
-        f->first.uc_stack.ss_sp = f->stack;
-        f->first.uc_stack.ss_size = STACK_BYTES;
-        f->first.uc_link = NULL;
-        makecontext(&f->first, enter, 0);
+        here->fibers[t].done = false;
+        here->fibers[t].awaits = NULL;
     }
 }
 
@@ -134,9 +148,11 @@ void run_block()
     while (!here->done && !lets_others) {
         here->done = true;
         for (int t = 0; t < threads; t++) {
-            if (here->fibers[t].done)
+            const fiber *f = &here->fibers[t];
+            if (f->done)
                 continue;
-            resume(t);
+            if (!f->awaits || f->awaits->generation != f->generation)
+                resume(t);
             here->done = false;
         }
     }
@@ -154,36 +170,23 @@ void __syncwarp()
     wait_at(&here->of_warp[current / WARP]);
 }
 
-void rc_emulated_gather(const void *mine, size_t bytes, void *all)
+void *rc_emulated_gather(const void *mine, size_t bytes, void (*last)(void *all))
 {
-    /* Two places in turn: whoever comes to the next exchange has been let go by this one, which all have come to. */
-    static char space[2][MOST_THREADS / WARP][WARP * 64];
     barrier *warp = &here->of_warp[current / WARP];
-    char *place = space[warp->generation % 2][current / WARP];
+    char *place = here->passed[current / WARP][warp->generation % 2];
     memcpy(place + (size_t)(current % WARP) * bytes, mine, bytes);
+    if (last && warp->arrived + 1 == warp->alive)
+        last(place);
     wait_at(warp);
-    memcpy(all, place, WARP * bytes);
-}
-
-double rc_emulated_exchange(double x, int distance)
-{
-    barrier *warp = &here->of_warp[current / WARP];
-    exchanged[current] = x;
-    wait_at(warp);
-    double other = exchanged[current ^ distance];
-    wait_at(warp);
-    return other;
+    return place;
 }
 
 unsigned __ballot_sync(unsigned, bool vote)
 {
-    barrier *warp = &here->of_warp[current / WARP];
+    const bool *all = (const bool *)rc_emulated_gather(&vote, sizeof vote, NULL);
     unsigned votes = 0;
-    exchanged[current] = vote;
-    wait_at(warp);
     for (int lane = 0; lane < WARP; lane++)
-        votes |= exchanged[current / WARP * WARP + lane] != 0 ? 1u << lane : 0;
-    wait_at(warp);
+        votes |= all[lane] ? 1u << lane : 0;
     return votes;
 }
 

@@ -20,7 +20,7 @@ inline unsigned shared_address(const void *pointer)
 }
 
 /* Element `column` of row `row` of matrix `matrix`, of which lane 8 matrix + row knows the address. */
-inline unsigned matrix_element(const unsigned address[32], int matrix, int row, int column)
+inline unsigned matrix_element(const unsigned *address, int matrix, int row, int column)
 {
     uint16_t bits;
     memcpy(&bits, rc_emulated_shared + address[matrix * 8 + row] + column * 2, sizeof bits);
@@ -29,8 +29,7 @@ inline unsigned matrix_element(const unsigned address[32], int matrix, int row, 
 
 inline void load_matrices_as(unsigned to[4], unsigned address, bool transposed)
 {
-    unsigned all[32];
-    rc_emulated_gather(&address, sizeof address, all);
+    const unsigned *all = (const unsigned *)rc_emulated_gather(&address, sizeof address, NULL);
     int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     for (int m = 0; m < 4; m++) {
         unsigned low = transposed ? matrix_element(all, m, 2 * t, g) : matrix_element(all, m, g, 2 * t);
@@ -74,24 +73,41 @@ inline float half_of_word(unsigned word, int half)
     return __uint_as_float(half ? word & 0xffff0000u : word << 16);
 }
 
+/* What a lane has of a product, and of a warp's 32 lanes: D (16, 8) += A (16, 16) B (16, 8), whose elements lie as
+ * mma.m16n8k16 has them. */
+struct emulated_operands {
+    float d[4];
+    unsigned a[4], b[2];
+
+    static void multiply(void *warp)
+    {
+        typedef float row_of_d __attribute__((vector_size(32)));
+        emulated_operands *lanes = (emulated_operands *)warp;
+        row_of_d b[16];
+        for (int lane = 0; lane < 32; lane++)
+            for (int i = 0; i < 4; i++)
+                b[lane % 4 * 2 + i / 2 * 8 + i % 2][lane / 4] = half_of_word(lanes[lane].b[i / 2], i % 2);
+        for (int row = 0; row < 16; row++) {
+            emulated_operands *four = lanes + row % 8 * 4;
+            row_of_d sum;
+            for (int column = 0; column < 8; column++)
+                sum[column] = four[column / 2].d[row / 8 * 2 + column % 2];
+            for (int k = 0; k < 16; k++)
+                sum += half_of_word(four[k % 8 / 2].a[row / 8 + k / 8 * 2], k % 2) * b[k];
+            for (int column = 0; column < 8; column++)
+                four[column / 2].d[row / 8 * 2 + column % 2] = sum[column];
+        }
+    }
+};
+
 inline void multiply_add(float d[4], const unsigned a[4], const unsigned b[2])
 {
-    struct operands {
-        unsigned a[4], b[2];
-    } mine, all[32];
+    emulated_operands mine;
+    memcpy(mine.d, d, sizeof mine.d);
     memcpy(mine.a, a, sizeof mine.a);
     memcpy(mine.b, b, sizeof mine.b);
-    rc_emulated_gather(&mine, sizeof mine, all);
-    int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    for (int i = 0; i < 4; i++) {
-        int column = 2 * t + i % 2;
-        float sum = d[i];
-        for (int k = 0; k < 16; k++) { /* row g + 8 (i / 2) of A: words i / 2 and i / 2 + 2 */
-            float left = half_of_word(all[g * 4 + k % 8 / 2].a[i / 2 + k / 8 * 2], k % 2);
-            sum += left * half_of_word(all[column * 4 + k % 8 / 2].b[k / 8], k % 2);
-        }
-        d[i] = sum;
-    }
+    const void *all = rc_emulated_gather(&mine, sizeof mine, emulated_operands::multiply);
+    memcpy(d, ((const emulated_operands *)all)[threadIdx.x % 32].d, sizeof mine.d);
 }
 
 inline unsigned pack_rectified(float low, float high)

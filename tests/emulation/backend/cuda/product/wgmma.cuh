@@ -27,15 +27,34 @@ struct emulated_operand {
         return (unsigned)(bits >> first & 0x3fff) << 4;
     }
 
-    /* Of row (or column) `outer` at `inner`. */
-    float value(unsigned outer, unsigned inner) const
+    /* Of row (or column) `outer` at `inner`: eight along a row lie beside each other. */
+    const char *at(unsigned outer, unsigned inner) const
     {
         unsigned along = inner_rows ? inner : outer, across = inner_rows ? outer : inner;
         unsigned address = field(0) + along % 8 * WGMMA_ROW + along / 8 * field(32);
         address += across % 64 * 2 + across / 64 * field(16);
+        return rc_emulated_shared + (address ^ (address >> 7 & 7) << 4);
+    }
+
+    float value(unsigned outer, unsigned inner) const
+    {
         uint16_t half;
-        memcpy(&half, rc_emulated_shared + (address ^ (address >> 7 & 7) << 4), sizeof half);
+        memcpy(&half, at(outer, inner), sizeof half);
         return half_of_word(half, 0);
+    }
+
+    /* Words of `outer`, which is even, and its neighbour. */
+    void pairs(unsigned outer, unsigned to[16]) const
+    {
+        uint16_t half[2][16];
+        for (unsigned inner = 0; inner < 16 && inner_rows; inner++)
+            memcpy(&to[inner], at(outer, inner), sizeof *to);
+        if (inner_rows)
+            return;
+        for (unsigned i = 0; i < 4; i++)
+            memcpy(&half[i / 2][i % 2 * 8], at(outer + i / 2, i % 2 * 8), 8 * sizeof(uint16_t));
+        for (unsigned inner = 0; inner < 16; inner++)
+            to[inner] = half[0][inner] | (unsigned)half[1][inner] << 16;
     }
 };
 
@@ -46,19 +65,23 @@ struct emulated_product {
 
     void run() const
     {
+        typedef float four __attribute__((vector_size(16))); /* of two rows, each with two columns */
         unsigned lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4, column = lane % 4 * 2;
-        float left[2][16];
+        four left[16], sum;
         for (unsigned k = 0; k < 16; k++) {
-            left[0][k] = a.value(row, k);
-            left[1][k] = a.value(row + 8, k);
+            float upper = a.value(row, k), lower = a.value(row + 8, k);
+            left[k] = (four){upper, upper, lower, lower};
         }
-        for (unsigned j = 0; j < (unsigned)n / 8; j++)
-            for (unsigned c = 0; c < 2; c++)
-                for (unsigned k = 0; k < 16; k++) {
-                    float right = b.value(j * 8 + column + c, k);
-                    d[4 * j + c] += left[0][k] * right;
-                    d[4 * j + 2 + c] += left[1][k] * right;
-                }
+        for (unsigned j = 0; j < (unsigned)n / 8; j++) {
+            unsigned right[16];
+            b.pairs(j * 8 + column, right);
+            memcpy(&sum, d + 4 * j, sizeof sum);
+            for (unsigned k = 0; k < 16; k++) {
+                float first = half_of_word(right[k], 0), second = half_of_word(right[k], 1);
+                sum += left[k] * (four){first, second, first, second};
+            }
+            memcpy(d + 4 * j, &sum, sizeof sum);
+        }
     }
 };
 
@@ -123,8 +146,8 @@ inline void multiply_third(float (&d)[96], unsigned long long a, unsigned long l
 
 inline void store_matrices_transposed(unsigned address, const unsigned from[4])
 {
-    unsigned all[32][4];
-    rc_emulated_gather(from, sizeof *all, all);
+    typedef unsigned words[4];
+    const words *all = (const words *)rc_emulated_gather(from, sizeof(words), NULL);
     int lane = (int)threadIdx.x % 32;
     uint16_t row[8]; /* of matrix lane / 8 */
     for (int g = 0; g < 8; g++)
