@@ -293,10 +293,10 @@ const rc_operation *rc_operation_at(int index);
  * them, with two images: enough for a device of few multiprocessors. */
 extern const rc_operation_list rc_cases_large;
 /* Several layers at once, with many images, likewise. */
-extern const rc_operation_list rc_cases_fused_large;
+extern const rc_operation_list rc_cases_fused_large, rc_cases_fused_train_large;
 /* A large layer and who reads its result, likewise. */
 extern const rc_operation_list rc_cases_finished;
-/* Operation number `index` of all three; NULL when there are no more. */
+/* Operation number `index` of all of these; NULL when there are no more. */
 const rc_operation *rc_large_operation_at(int index);
 /* Layer number `index` among the layers of that kind that differ in shape, and how many there are of it; NULL when
  * there are no more. */

@@ -77,6 +77,13 @@ static int summed(rc_case *c, int buffer, const train_case *p)
     return rc_case_sum(c, buffer, (double)p->n * p->conv.h * p->conv.w);
 }
 
+static void set_shape(rc_case *c, train_case *p, int channels, int h, int w)
+{
+    p->conv = (rc_conv){
+        .c_in = channels, .c_out = channels, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = h, .w = w, .oh = h, .ow = w};
+    rc_case_say(c, "%d x (%d,%d,%d,%d)/%d:", p->count, p->n, h, w, channels, p->groups.count);
+}
+
 static void draw_shape(rc_case *c, train_case *p)
 {
     static const struct {
@@ -84,13 +91,28 @@ static void draw_shape(rc_case *c, train_case *p)
     } shapes[] = {{16, 32}, {32, 16}, {64, 8}};
     int channels = shapes[c->number % 3].channels, w = shapes[c->number % 3].side;
     bool low = c->quick && c->number % 5 != 4; /* of many images, whole maps: warps then have two tasks */
-    int h = low ? w / 2 : w;
-    p->conv = (rc_conv){
-        .c_in = channels, .c_out = channels, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = h, .w = w, .oh = h, .ow = w};
     p->n = 1 + (int)(c->number % 5);
     p->groups = rc_case_groups(c, p->n);
     p->count = 2 + (int)(c->number / 2 % (c->quick ? 3 : MOST_LINKS - 1));
-    rc_case_say(c, "%d x (%d,%d,%d,%d)/%d:", p->count, p->n, h, w, channels, p->groups.count);
+    set_shape(c, p, channels, low ? w / 2 : w, w);
+}
+
+/* Maps that leave no room for the weights of a link. Two images share a block where there are more of them than
+ * multiprocessors, and then the last of a group may be alone: on a card, and once more with three images. */
+static const struct {
+    int n, first_group, count; /* first_group: how many images it has; 0: there is one group */
+} large[] = {{141, 70, 2}, {5, 0, 3}, {3, 0, 2}, {3, 2, 2}};
+enum { LARGE = sizeof large / sizeof *large };
+
+static void set_large_shape(rc_case *c, train_case *p)
+{
+    int i = (int)(c->number % LARGE);
+    p->n = large[i].n;
+    p->groups = (rc_groups){1, {p->n}};
+    if (large[i].first_group > 0)
+        p->groups = (rc_groups){2, {large[i].first_group, p->n}};
+    p->count = large[i].count;
+    set_shape(c, p, 64, 16, 16);
 }
 
 /* Activations and sums, and a skip of link 0: identity, or every second pixel of half the channels. */
@@ -132,13 +154,11 @@ static void draw_x(rc_case *c, train_case *p)
     rc_case_say(c, "%s", p->addend >= 0 ? " addend" : p->add ? " add" : "");
 }
 
-static void draw_backward(rc_case *c)
+static void complete_backward(rc_case *c, train_case *p)
 {
     static const char *const given[PARTS] = {"a", "b", "c"}, *const made[PARTS] = {"made a", "made b", "made c"};
-    train_case *p = rc_case_parameters(c);
     double spread;
     p->dskip = -1;
-    draw_shape(c, p);
     draw_links(c, p);
     draw_x(c, p);
     spread = sqrt(2.0 / (9 * p->conv.c_in));
@@ -165,6 +185,20 @@ static void draw_backward(rc_case *c)
     p->dweight = summed(c, rc_case_parameter(c, "dweights", RC_OUT, p->count, 9 * p->conv.c_in * p->conv.c_out, 0), p);
     p->work = maps(c, "work", RC_SCRATCH, p, 3);
     c->takes = is_taken;
+}
+
+static void draw_backward(rc_case *c)
+{
+    train_case *p = rc_case_parameters(c);
+    draw_shape(c, p);
+    complete_backward(c, p);
+}
+
+static void draw_large_backward(rc_case *c)
+{
+    train_case *p = rc_case_parameters(c);
+    set_large_shape(c, p);
+    complete_backward(c, p);
 }
 
 /* ---- running -------------------------------------------------------------------------------------------------- */
@@ -360,3 +394,10 @@ static const rc_operation operations[] = {
      run_backward, NULL},
 };
 const rc_operation_list rc_cases_fused_train = {operations, sizeof operations / sizeof *operations};
+
+static const rc_operation large_operations[] = {
+    {"fused_train_backward_large", "fused_train_backward fused_weight", LARGE / 2, LARGE / 2, sizeof(train_case),
+     draw_large_backward, reserve, run_backward, NULL},
+};
+const rc_operation_list rc_cases_fused_train_large = {large_operations,
+                                                      sizeof large_operations / sizeof *large_operations};

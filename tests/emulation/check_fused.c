@@ -217,6 +217,30 @@ static void check_training(int n, int first_group, int expected, bool back)
     nn_close(&b);
 }
 
+static int add_wide(rc_net_builder *b, int in, int c_out, int k, int stride, int skip, rc_act act, const char *name)
+{
+    rc_layer layer = rc_part_conv(in, c_out, k, stride, RC_INIT_DEFAULT);
+    rc_part_normalise(&layer, 1e-3f, true);
+    rc_part_name(layer.name, "%s", name);
+    rc_part_name(layer.bn_name, "%s_bn", name);
+    layer.act = act;
+    layer.skip = skip;
+    layer.shortcut = skip >= 0 ? RC_SHORTCUT_IDENTITY : RC_SHORTCUT_NONE;
+    return rc_net_add(b, &layer);
+}
+
+/* Three layers of one shape whose maps are large, behind one that is none of them. */
+static void make_even_net(void)
+{
+    rc_net_builder b = rc_net_start(&net, "even", 3, 16, 16);
+    int x = add_wide(&b, RC_NET_INPUT, 64, 3, 1, RC_NO_LAYER, RC_ACT_RELU, "stem");
+    int y = add_wide(&b, x, 64, 3, 1, RC_NO_LAYER, RC_ACT_RELU, "a");
+    y = add_wide(&b, y, 64, 3, 1, x, RC_ACT_RELU, "b");
+    rc_layer pool = rc_part_pool(add_wide(&b, y, 64, 3, 1, RC_NO_LAYER, RC_ACT_NONE, "c"));
+    rc_net_add(&b, &pool);
+    nn_must(rc_net_finish(&b));
+}
+
 /* Each image has a block of its own, or two share one where maps are small, and blocks share multiprocessors. */
 static void test_training(void **state)
 {
@@ -226,6 +250,13 @@ static void test_training(void **state)
     nn_must(rc_net_resnet_small(&net, 3, 16, 32, 16, 2));
     check_training(3, 2, 4 + 3 + 3, true);
     check_training(many, many / 2, 4 + 3 + 3, false);
+    make_even_net();
+    check_training(3, 2, 3, true);
+    setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "2", 1); /* two large images share a block */
+    check_training(3, 2, 3, true);
+    check_training(3, 0, 3, false);
+    check_training(5, 0, 0, false); /* three blocks */
+    setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "4", 1);
     /* Here the last maps are too low. */
     nn_must(rc_net_resnet_small(&net, 3, 24, 32, 16, 2));
     rectify_sums();
@@ -391,18 +422,6 @@ static void test_what_is_taken(void **state)
 }
 
 /* ---- a first layer and its pooling ------------------------------------------------------------------------------ */
-
-static int add_wide(rc_net_builder *b, int in, int c_out, int k, int stride, int skip, rc_act act, const char *name)
-{
-    rc_layer layer = rc_part_conv(in, c_out, k, stride, RC_INIT_DEFAULT);
-    rc_part_normalise(&layer, 1e-3f, true);
-    rc_part_name(layer.name, "%s", name);
-    rc_part_name(layer.bn_name, "%s_bn", name);
-    layer.act = act;
-    layer.skip = skip;
-    layer.shortcut = skip >= 0 ? RC_SHORTCUT_IDENTITY : RC_SHORTCUT_NONE;
-    return rc_net_add(b, &layer);
-}
 
 static void make_stem_net(int h, int w, rc_act act)
 {

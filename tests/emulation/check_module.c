@@ -801,6 +801,9 @@ static void test_training_chains(void **state)
     assert_int_equal(setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "4", 1), 0);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         check_case("fused_train_backward", 1, true, numbers[i]);
+    assert_int_equal(setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "2", 1), 0);
+    check_case("fused_train_backward_large", 1, true, 2); /* the last block has one image of two, */
+    check_case("fused_train_backward_large", 1, true, 3); /* or that of a group */
     assert_int_equal(unsetenv("RECOLLECT_EMULATED_MULTIPROCESSORS"), 0);
 }
 

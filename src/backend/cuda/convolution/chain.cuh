@@ -6,7 +6,7 @@
  *
  * Weights are the left operand of the products and pixels the right one: D (16 channels, 8 pixels of a row). Below a
  * pixel of a row lies the same pixel of the next: what has been loaded of a row serves three rows of results. A warp
- * has CHAIN_ROWS rows of two tiles of 8 pixels, side by side or of two images, or of one tile.
+ * has ROWS rows of two tiles of 8 pixels, side by side or of two images, or of one tile.
  *
  * A map in shared memory is (h + 2, W + 2) pixels, its border zeros. The 16-byte vectors of a pixel change places by
  * its column (vector_of), so that neither the 8 rows of a matrix that ldmatrix reads nor the 32 words that a warp
@@ -17,19 +17,23 @@
 #include "backend/cuda/convolution/conv_tile.cuh"
 #include "backend/cuda/convolution/pack.h"
 
-enum { CHAIN_ROWS = 4, CHAIN_THREADS = 512 /* at most */ };
+enum { CHAIN_ROWS = 4 /* mostly */, CHAIN_THREADS = 512 /* at most */ };
 
-template <int CHANNELS, int WIDTH, int TILES_> struct chain_shape {
-    static constexpr int C = CHANNELS, W = WIDTH, TILES = TILES_;
-    static constexpr int IMAGES = W == 8 ? TILES : 1;            /* of a block */
+template <int CHANNELS, int WIDTH, int TILES_, int ROWS_ = CHAIN_ROWS, int IMAGES_ = WIDTH == 8 ? TILES_ : 1>
+struct chain_shape {
+    static constexpr int C = CHANNELS, W = WIDTH, TILES = TILES_, ROWS = ROWS_;
+    static constexpr int IMAGES = IMAGES_;                       /* of a block */
+    static constexpr bool TILE_IMAGES = W == 8 && TILES == 2;    /* two tiles are of two images */
+    static constexpr int TASK_IMAGES = TILE_IMAGES ? 1 : IMAGES; /* otherwise each image has tasks of its own */
     static constexpr int STRIPS = W == 8 ? 1 : W / 8 / TILES;    /* of a row */
     static constexpr int STEPS = C / 16, TILES_M = C / 16;       /* of 16 source channels, of 16 result channels */
     static constexpr int PIXEL = C * 2, PITCH = (W + 2) * PIXEL; /* bytes of a pixel, of a row of a map */
     static constexpr int WEIGHTS = 9 * C * C * 2;                /* bytes of a link */
+    static constexpr int STEP_WEIGHTS = WEIGHTS / STEPS;         /* of 16 source channels */
     static constexpr bool LARGE = W * C > 512;                   /* maps that leave no room: see chain_bytes */
     static constexpr int THREADS = C == 16 || LARGE ? CHAIN_THREADS : CHAIN_THREADS / 2; /* at most */
     static constexpr int SUM_BUFFERS = LARGE ? 1 : 2;
-    typedef float sums[TILES][CHAIN_ROWS][4];
+    typedef float sums[TILES][ROWS][4];
 
     /* Bytes of a map of one image. */
     static __host__ __device__ constexpr int map_bytes(int h)
@@ -40,7 +44,7 @@ template <int CHANNELS, int WIDTH, int TILES_> struct chain_shape {
     /* A task: 16 channels of ROWS rows of a strip. */
     static __host__ __device__ constexpr int tasks(int h)
     {
-        return TILES_M * STRIPS * (h / CHAIN_ROWS);
+        return TILES_M * TASK_IMAGES * STRIPS * (h / ROWS);
     }
 
     /* Where vector `vector` of the pixels of column x (of the map with its border) lies in them. */
@@ -59,14 +63,33 @@ template <int CHANNELS, int WIDTH, int TILES_> struct chain_shape {
 
 /* What a warp works on at once. */
 struct chain_task {
-    int tile_m, strip, row; /* row: the first */
+    int tile_m, image, strip, row; /* row: the first */
 };
 
 template <typename Shape> __device__ inline chain_task task_of(int number)
 {
-    int rest = number / Shape::TILES_M;
-    chain_task task = {number % Shape::TILES_M, rest % Shape::STRIPS, rest / Shape::STRIPS * CHAIN_ROWS};
+    int strips = number / (Shape::TILES_M * Shape::TASK_IMAGES);
+    chain_task task = {number % Shape::TILES_M, number / Shape::TILES_M % Shape::TASK_IMAGES, strips % Shape::STRIPS,
+                       strips / Shape::STRIPS * Shape::ROWS};
     return task;
+}
+
+/* The first column of a task. */
+template <typename Shape> __device__ inline int task_column(const chain_task &task)
+{
+    return task.strip * 8 * Shape::TILES;
+}
+
+/* Bytes from the begin of the maps of a block's images to what the first result of a task is made of, which is one row
+ * above and one column left of it, and to that result. */
+template <typename Shape> __device__ inline int source_in_maps(const chain_task &task, int map_bytes)
+{
+    return task.image * map_bytes + task.row * Shape::PITCH + task_column<Shape>(task) * Shape::PIXEL;
+}
+
+template <typename Shape> __device__ inline int result_in_maps(const chain_task &task, int map_bytes)
+{
+    return task.image * map_bytes + (task.row + 1) * Shape::PITCH + (task_column<Shape>(task) + 1) * Shape::PIXEL;
 }
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
@@ -76,7 +99,7 @@ template <typename Shape> __device__ inline void locate_operands(unsigned offset
 {
     int lane = threadIdx.x % 32, row = lane % 8, half = lane / 8 % 2, second = lane / 16;
     int pixel = row / 2 + row % 2 * 4;
-    int extra = Shape::TILES == 1 ? Shape::PITCH : Shape::IMAGES == 2 ? map_bytes : 8 * Shape::PIXEL;
+    int extra = Shape::TILES == 1 ? Shape::PITCH : Shape::TILE_IMAGES ? map_bytes : 8 * Shape::PIXEL;
 #pragma unroll
     for (int i = 0; i < 3; i++)
         offset[i] = (unsigned)((pixel + i) * Shape::PIXEL + Shape::vector_of(pixel + i, half) * 16 + second * extra);
@@ -91,7 +114,7 @@ __device__ inline void add_row(typename Shape::sums &sum, const unsigned (&weigh
     for (int x = 0; x < 3; x++)
 #pragma unroll
         for (int y = 0; y < 3; y++)
-            if (row - y >= 0 && row - y < CHAIN_ROWS)
+            if (row - y >= 0 && row - y < Shape::ROWS)
                 multiply_add(sum[tile][row - y], weight[y * 3 + x], pixels[x] + operand * 2);
 }
 
@@ -99,12 +122,23 @@ __device__ inline void add_row(typename Shape::sums &sum, const unsigned (&weigh
 template <typename Shape, typename Each> __device__ inline void for_results(Each each)
 {
 #pragma unroll
-    for (int row = 0; row < CHAIN_ROWS; row++)
+    for (int row = 0; row < Shape::ROWS; row++)
 #pragma unroll
         for (int tile = 0; tile < Shape::TILES; tile++)
 #pragma unroll
             for (int i = 0; i < 2; i++)
                 each(tile, row, i);
+}
+
+template <typename Shape> __device__ inline void clear_sums(typename Shape::sums &sum)
+{
+#pragma unroll
+    for (int i = 0; i < Shape::TILES; i++)
+#pragma unroll
+        for (int row = 0; row < Shape::ROWS; row++)
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                sum[i][row][k] = 0;
 }
 
 /* The sums of a task: `map` is where its pixels begin, one row above and one column left of its results. */
@@ -113,13 +147,7 @@ __device__ inline void multiply_task(typename Shape::sums &sum, const unsigned (
                                      unsigned weights)
 {
     constexpr int LOADED = Shape::TILES == 1 ? 2 : 1; /* rows at once */
-#pragma unroll
-    for (int i = 0; i < Shape::TILES; i++)
-#pragma unroll
-        for (int row = 0; row < CHAIN_ROWS; row++)
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                sum[i][row][k] = 0;
+    clear_sums<Shape>(sum);
 #pragma unroll 1
     for (int step = 0; step < Shape::STEPS; step++) {
         unsigned weight[9][4];
@@ -127,7 +155,7 @@ __device__ inline void multiply_task(typename Shape::sums &sum, const unsigned (
         for (int tap = 0; tap < 9; tap++)
             load_shared16(weight[tap], weights + (tap * Shape::STEPS + step) * (Shape::TILES_M * 512));
 #pragma unroll
-        for (int row = 0; row < CHAIN_ROWS + 2; row += LOADED) {
+        for (int row = 0; row < Shape::ROWS + 2; row += LOADED) {
             unsigned pixels[3][4];
 #pragma unroll
             for (int x = 0; x < 3; x++)
@@ -137,6 +165,32 @@ __device__ inline void multiply_task(typename Shape::sums &sum, const unsigned (
                 add_row<Shape>(sum, weight, pixels, row, Shape::TILES - 1, 1);
             else
                 add_row<Shape>(sum, weight, pixels, row + 1, 0, 1);
+        }
+    }
+}
+
+/* Adds one step of the sums of a task: `weights` are those of the step. Column by column of taps, so
+ * that few weights are in registers and many rows of results are. */
+template <typename Shape>
+__device__ inline void multiply_step(typename Shape::sums &sum, const unsigned (&offset)[3], unsigned map,
+                                     unsigned weights, int step)
+{
+#pragma unroll
+    for (int x = 0; x < 3; x++) {
+        unsigned weight[3][4];
+#pragma unroll
+        for (int y = 0; y < 3; y++)
+            load_shared16(weight[y], weights + (y * 3 + x) * (Shape::TILES_M * 512));
+#pragma unroll
+        for (int row = 0; row < Shape::ROWS + 2; row++) {
+            unsigned pixels[4];
+            load_matrices(pixels, map + (offset[x] ^ (unsigned)(step * 32)) + row * Shape::PITCH);
+#pragma unroll
+            for (int y = 0; y < 3; y++)
+#pragma unroll
+                for (int tile = 0; tile < Shape::TILES; tile++)
+                    if (row - y >= 0 && row - y < Shape::ROWS)
+                        multiply_add(sum[tile][row - y], weight[y], pixels + tile * 2);
         }
     }
 }
@@ -163,24 +217,24 @@ template <typename Shape> struct chain_place {
 /* Bytes from the first result of a task to that of tile `tile`, row `row`. */
 template <typename Shape> __device__ inline int tile_in_map(int tile, int row, int map_bytes)
 {
-    return row * Shape::PITCH + tile * (Shape::IMAGES == 2 ? map_bytes : 8 * Shape::PIXEL);
+    return row * Shape::PITCH + tile * (Shape::TILE_IMAGES ? map_bytes : 8 * Shape::PIXEL);
 }
 
 template <typename Shape> __device__ inline int tile_in_tensor(int tile, int row, int image_elements)
 {
-    return row * Shape::W * Shape::C + tile * (Shape::IMAGES == 2 ? image_elements : 8 * Shape::C);
+    return row * Shape::W * Shape::C + tile * (Shape::TILE_IMAGES ? image_elements : 8 * Shape::C);
 }
 
 /* Where the results of a warp's tasks go: what forward and back have in common. */
 template <typename Shape> struct chain_results {
     chain_place<Shape> place;
-    int map_bytes, image_elements, images; /* images: how many there are from the block's first on */
+    int map_bytes, image_elements, images; /* images: how many there are from the first of the warp's tasks on */
 
     __device__ void begin(int h, int images_left)
     {
         map_bytes = Shape::map_bytes(h);
         image_elements = h * Shape::W * Shape::C;
-        images = images_left;
+        images = images_left - (int)threadIdx.x / 32 / Shape::TILES_M % Shape::TASK_IMAGES;
         place.locate(threadIdx.x / 32 % Shape::TILES_M);
     }
 
@@ -197,7 +251,7 @@ template <typename Shape> struct chain_results {
 
     __device__ bool inside(int tile) const
     {
-        return Shape::IMAGES == 1 || tile < images;
+        return Shape::IMAGES == 1 || (Shape::TILE_IMAGES ? tile : 0) < images;
     }
 };
 
@@ -359,6 +413,15 @@ __device__ inline void copy_link_weights(unsigned to, const char *from, int byte
 {
     for (int i = threadIdx.x * 16; i < bytes; i += blockDim.x * 16)
         copy16_async(to + i, from + i);
+}
+
+/* Those of a step, (9 taps, TILES_M) x 512 bytes; `from`: the link's. */
+template <typename Shape> __device__ inline void copy_step_weights(unsigned to, const char *from, int step)
+{
+    constexpr int TAP = Shape::TILES_M * 512;
+    unsigned at = threadIdx.x * 16 % TAP;
+    for (unsigned tap = threadIdx.x * 16 / TAP; tap < 9; tap += blockDim.x * 16 / TAP)
+        copy16_async(to + tap * TAP + at, from + (tap * Shape::STEPS + step) * TAP + at);
 }
 
 /* The value of `image` of the source, (h, W, C), to a map. group: that of the image. */

@@ -96,7 +96,7 @@ template <typename Shape> struct back_finish : chain_results<Shape> {
     const bf16 *raw_from, *stored; /* likewise */
     bf16 *dx;
     const bf16 *addend;
-    unsigned raw[Shape::TILES][CHAIN_ROWS][2];
+    unsigned raw[Shape::TILES][Shape::ROWS][2];
     bool saves; /* dz, for the value that was added */
 
     /* Two channels of a sum of gradients. */

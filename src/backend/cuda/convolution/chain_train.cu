@@ -37,7 +37,7 @@ struct train_chain {
 
 /* The raw results of a task, two channels in a word, between two meetings. */
 template <typename Shape> struct held_task {
-    unsigned raw[Shape::TILES][CHAIN_ROWS][2];
+    unsigned raw[Shape::TILES][Shape::ROWS][2];
 
     template <typename Each> __device__ void for_all(Each each)
     {
@@ -162,7 +162,7 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
     constexpr int C = Shape::C, HELD = Train::HELD, WARPS = Train::WARPS;
     char *shared = dynamic_shared();
     int map_bytes = Shape::map_bytes(a.h), maps = Train::maps(a.h), tasks = Shape::tasks(a.h);
-    double *space = (double *)(shared + maps + 2 * Shape::WEIGHTS);
+    double *space = (double *)(shared + maps + 2 * Train::WEIGHTS);
     float *task_sums = (float *)((char *)space + Train::SPACE);
     float *table = (float *)((char *)task_sums + Train::TASK_SUMS);
     unsigned weights = shared_address(shared) + maps;
@@ -172,9 +172,10 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
     chain_results<Shape> results;
     held_task<Shape> held[HELD];
     results.begin(a.h, share.images);
+    int own = take_place<Train>(results);
     locate_operands<Shape>(offset, map_bytes);
 
-    copy_link_weights(weights, a.link[0].weights, Shape::WEIGHTS);
+    copy_first_weights<Train>(weights, 0, a.link[0].weights);
     clear_maps(shared, maps);
     __syncthreads();
     for (int i = 0; i < Shape::IMAGES && i < share.images; i++) {
@@ -191,8 +192,8 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
             center = make_float2(link.center[channel], link.center[channel + 1]);
         wait_for_copies();
         __syncthreads();
-        if (l + 1 < a.count)
-            copy_link_weights(weights + to * Shape::WEIGHTS, a.link[l + 1].weights, Shape::WEIGHTS);
+        if (!Train::STREAMED && l + 1 < a.count)
+            copy_first_weights<Train>(weights, to, a.link[l + 1].weights);
 #pragma unroll
         for (int k = 0; k < HELD; k++) {
             int number = warp + k * WARPS;
@@ -200,9 +201,13 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
                 break;
             chain_task task = task_of<Shape>(number);
             typename Shape::sums sum;
-            unsigned begin = task.row * Shape::PITCH + task.strip * 8 * Shape::TILES * Shape::PIXEL;
-            multiply_task<Shape>(sum, offset, shared_address(shared) + from * Shape::IMAGES * map_bytes + begin,
-                                 weights + from * Shape::WEIGHTS + task.tile_m * 512 + lane * 16);
+            unsigned begin = source_in_maps<Shape>(task, map_bytes);
+            unsigned map = shared_address(shared) + from * Shape::IMAGES * map_bytes + begin;
+            if (Train::STREAMED)
+                multiply_streamed<Train>(sum, offset, map, weights, task.tile_m, link.weights,
+                                         l + 1 < a.count ? a.link[l + 1].weights : NULL);
+            else
+                multiply_task<Shape>(sum, offset, map, weights + from * Train::WEIGHTS + task.tile_m * 512 + lane * 16);
             held[k].take(sum, results, center, task_sums + number * 32);
         }
         __syncthreads();
@@ -214,7 +219,7 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
 #pragma unroll
         for (int k = 0; k < HELD; k++) { /* only now: whoever arrives waits for what it has written */
             chain_task task = task_of<Shape>(warp + k * WARPS);
-            size_t first = ((size_t)(share.image * a.h + task.row) * Shape::W + task.strip * 8 * Shape::TILES) * C;
+            size_t first = ((size_t)task_row(task, share, a.h) * Shape::W + task_column<Shape>(task)) * C + own;
             if (warp + k * WARPS < tasks)
                 held[k].store(results, link.raw + first);
         }
@@ -225,10 +230,8 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
 #pragma unroll
         for (int k = 0; k < HELD; k++) {
             chain_task task = task_of<Shape>(warp + k * WARPS);
-            int column = task.strip * 8 * Shape::TILES;
-            size_t first = ((size_t)(share.image * a.h + task.row) * Shape::W + column) * C;
-            char *map = shared + to * Shape::IMAGES * map_bytes + (task.row + 1) * Shape::PITCH +
-                        (column + 1) * Shape::PIXEL;
+            size_t first = ((size_t)task_row(task, share, a.h) * Shape::W + task_column<Shape>(task)) * C + own;
+            char *map = shared + to * Shape::IMAGES * map_bytes + result_in_maps<Shape>(task, map_bytes);
             bf16 *value = link.value ? link.value + first : NULL;
             if (warp + k * WARPS >= tasks)
                 break;

@@ -24,13 +24,66 @@ template <typename Shape, typename Chain> __device__ inline train_share share_of
     return share;
 }
 
+/* The row of a tensor in which a task begins: of the block's first image, if there is none for the task. */
+__device__ inline int task_row(const chain_task &task, const train_share &share, int h)
+{
+    return (share.image + (task.image < share.images ? task.image : 0)) * h + task.row;
+}
+
+/* The thread's place in a tensor, for where its tasks begin; STREAMED: taken out of `results`, whose places are then the
+ * same for all threads, and no work. */
+template <typename Train> __device__ inline int take_place(chain_results<typename Train::Shape> &results)
+{
+    int place = results.place.in_tensor;
+    if (!Train::STREAMED)
+        return 0;
+    results.place.in_tensor = 0;
+    return place;
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+/* Begins the copy of what the first products of a link take; `stage`: of two. */
+template <typename Train> __device__ inline void copy_first_weights(unsigned weights, int stage, const char *from)
+{
+    if (Train::STREAMED)
+        copy_step_weights<typename Train::Shape>(weights, from, 0);
+    else
+        copy_link_weights(weights + stage * Train::WEIGHTS, from, Train::WEIGHTS);
+}
+
+/* STREAMED: the sums of a task, whose pixels begin at `map`. The weights of the first step are there, for all warps; the
+ * others come meanwhile, and then those of the first step of `next` (NULL: there is none). */
+template <typename Train>
+__device__ inline void multiply_streamed(typename Train::Shape::sums &sum, const unsigned (&offset)[3], unsigned map,
+                                         unsigned weights, int tile_m, const char *from, const char *next)
+{
+    typedef typename Train::Shape Shape;
+    unsigned operands = weights + tile_m * 512 + threadIdx.x % 32 * 16;
+    clear_sums<Shape>(sum);
+#pragma unroll 1
+    for (int step = 0; step < Shape::STEPS; step++) {
+        bool last = step == Shape::STEPS - 1;
+        unsigned other = weights + (step + 1) % 2 * Train::WEIGHTS;
+        if (!last)
+            copy_step_weights<Shape>(other, from, step + 1);
+        else if (next)
+            copy_step_weights<Shape>(other, next, 0);
+        multiply_step<Shape>(sum, offset, map, operands + step % 2 * Train::WEIGHTS, step);
+        if (last)
+            break;
+        wait_for_copies();
+        __syncthreads();
+    }
+}
+
 /* ---- sums of all blocks ------------------------------------------------------------------------------------------ */
 
 /* Adds the rows of a group, in order: `space` is (warps, 2, C), and the sums of a channel over the warps are its. */
 template <typename Shape, int THREADS>
 __device__ inline void add_rows(const void *partial, int groups, int group, int rows, double *space)
 {
-    constexpr int C = Shape::C, VECTORS = C / 2, LANES = THREADS / VECTORS, AT_ONCE = 8;
+    constexpr int C = Shape::C, VECTORS = C / 2, LANES = THREADS / VECTORS, AT_ONCE = Shape::LARGE ? 4 : 8;
     int vector = threadIdx.x % VECTORS;
     double four[4] = {};
 #pragma unroll 1
@@ -95,31 +148,36 @@ __device__ inline double *add_groups(const void *partial, int groups, const int 
 template <typename Shape_, int HELD_, int THREADS_, int BLOCKS_> struct train_shape {
     typedef Shape_ Shape;
     static constexpr int HELD = HELD_, THREADS = THREADS_, BLOCKS = BLOCKS_, WARPS = THREADS / 32;
+    static constexpr bool STREAMED = Shape::LARGE; /* weights come step by step, for one task of each warp */
+    static_assert(!STREAMED || HELD == 1, "all warps multiply at the same time");
+    static_assert(!STREAMED || Shape::STEPS % 2 == 0, "the first step of each link is in the first stage");
 
     static bool takes(int h)
     {
-        return Shape::tasks(h) <= HELD * WARPS;
+        int tasks = Shape::tasks(h);
+        return h % Shape::ROWS == 0 && (STREAMED ? tasks == WARPS : tasks <= HELD * WARPS);
     }
 
-    /* Two maps, the weights of two links, the sums of all warps, those of all tasks, three coefficients of each
-     * channel. PARKED: what threads keep of all their tasks but the last. */
+    /* Two maps, the weights of two links or of two steps, the sums of all warps, those of all tasks, three coefficients
+     * of each channel. PARKED: what threads keep of all their tasks but the last. */
     static __host__ __device__ constexpr int maps(int h)
     {
         return 2 * Shape::IMAGES * Shape::map_bytes(h);
     }
+    static constexpr int WEIGHTS = STREAMED ? Shape::STEP_WEIGHTS : Shape::WEIGHTS;
     static constexpr int SPACE = WARPS * 2 * Shape::C * (int)sizeof(double);
-    static constexpr int PARKED = (HELD - 1) * THREADS * Shape::TILES * CHAIN_ROWS * 2 * (int)sizeof(unsigned);
+    static constexpr int PARKED = (HELD - 1) * THREADS * Shape::TILES * Shape::ROWS * 2 * (int)sizeof(unsigned);
     static constexpr int TASK_SUMS = HELD * WARPS * 32 * (int)sizeof(float);
     static int bytes(int h)
     {
-        int used = maps(h) + 2 * Shape::WEIGHTS + SPACE + TASK_SUMS + 3 * Shape::C * (int)sizeof(float);
+        int used = maps(h) + 2 * WEIGHTS + SPACE + TASK_SUMS + 3 * Shape::C * (int)sizeof(float);
         int in_the_end = SPACE + RC_MAX_GROUPS * 2 * Shape::C * (int)sizeof(double);
         return used > in_the_end ? used : in_the_end;
     }
 };
 
 /* Calls `take` with the train_shape of a convolution's chain; false: there is none. With more images of 16
- * channels than multiprocessors two blocks share one, and each has half the warps. */
+ * channels than multiprocessors two blocks share one, and each has half the warps. Otherwise two images share a block. */
 template <typename Take> static bool with_train_shape(const rc_cuda *cuda, const rc_conv *conv, int n, Take take)
 {
     if (conv->h % CHAIN_ROWS != 0)
@@ -132,6 +190,9 @@ template <typename Take> static bool with_train_shape(const rc_cuda *cuda, const
     if (conv->c_in == 64 && conv->w == 8)
         return n > cuda->multiprocessors ? take(train_shape<chain_shape<64, 8, 2>, 1, 256, 1>())
                                          : take(train_shape<chain_shape<64, 8, 1>, 1, 256, 1>());
+    if (conv->c_in == 64 && conv->w == 16)
+        return n > cuda->multiprocessors ? take(train_shape<chain_shape<64, 16, 2, 8, 2>, 1, 512, 1>())
+                                         : take(train_shape<chain_shape<64, 16, 2>, 1, 512, 1>());
     return false;
 }
 

@@ -101,23 +101,73 @@ __device__ inline void load_gradient(const train_back_chain &chain, int group, i
     }
 }
 
+/* The same for large maps: eight channels at a time, and no load waits for another. */
+template <typename Shape>
+__device__ inline void load_large_gradient(const train_back_chain &chain, int group, int image, char *map, char *kept)
+{
+    constexpr int VECTORS = Shape::C / 8, AT_ONCE = 4;
+    const train_back_link &link = chain.link[chain.count];
+    int vector = threadIdx.x % VECTORS, step = blockDim.x / VECTORS, pixels = chain.h * Shape::W;
+    int channel = group * Shape::C + vector * 8;
+    const bf16 *told_from = link.stored ? link.stored : link.raw;
+    size_t first = (size_t)image * pixels * Shape::C + vector * 8;
+    slope_of_two slope[4];
+    coefficients_of_two by[4];
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        int at = channel + 2 * k;
+        slope[k].read(link, at);
+        by[k] = {load2(link.a + at), load2(link.b + at), load2(link.c + at)};
+    }
+#pragma unroll 1
+    for (int pixel = threadIdx.x / VECTORS; pixel < pixels; pixel += AT_ONCE * step) {
+        uint4 g[AT_ONCE], raw[AT_ONCE], told[AT_ONCE];
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++) {
+            size_t at = first + (pixel + u * step) * Shape::C;
+            if (pixel + u * step >= pixels)
+                break;
+            g[u] = *(const uint4 *)(chain.g + at);
+            raw[u] = load16(link.raw + at);
+            told[u] = load16(told_from + at);
+        }
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++) {
+            int now = pixel + u * step, to = Shape::in_map(now / Shape::W, now % Shape::W, vector);
+            if (now >= pixels)
+                break;
+            uint4 dz, draw;
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                unsigned word = slope[k].dz(unpack2((&g[u].x)[k]), (&told[u].x)[k]);
+                (&dz.x)[k] = word;
+                (&draw.x)[k] = by[k].draw(word, (&raw[u].x)[k]);
+            }
+            *(uint4 *)(map + to) = draw;
+            *(uint4 *)(link.draw + first + now * Shape::C) = draw;
+            *(uint4 *)(kept + to) = dz;
+        }
+    }
+}
+
 /* Where the first result of a task lies. */
 struct back_place {
     unsigned in_tensor; /* elements */
     int in_map;         /* bytes */
 };
 
-template <typename Shape> __device__ inline back_place place_of(chain_task task, int image, int h)
+template <typename Shape>
+__device__ inline back_place place_of(chain_task task, const train_share &share, int own, int h)
 {
-    int column = task.strip * 8 * Shape::TILES;
-    back_place place = {(unsigned)(((image * h + task.row) * Shape::W + column) * Shape::C),
-                        (task.row + 1) * Shape::PITCH + (column + 1) * Shape::PIXEL};
+    int row = task_row(task, share, h), column = task_column<Shape>(task);
+    back_place place = {(unsigned)((row * Shape::W + column) * Shape::C + own),
+                        result_in_maps<Shape>(task, Shape::map_bytes(h))};
     return place;
 }
 
 /* dz of a task, two channels in a word, between two meetings. */
 template <typename Shape> struct held_dz {
-    unsigned dz[Shape::TILES][CHAIN_ROWS][2];
+    unsigned dz[Shape::TILES][Shape::ROWS][2];
 
     /* each(word, its number). */
     template <typename Each> __device__ void for_all(Each each)
@@ -162,21 +212,25 @@ template <typename Shape> struct held_dz {
         });
     }
 
-    /* From dL/dvalue to dz, whose sums are left at `to`. raw and stored: from the task's first result on. */
-    __device__ void slope_down(const chain_results<Shape> &results, const bf16 *raw_from, const bf16 *stored,
+    /* From dL/dvalue to dz, whose sums are left at `to`. raw_from: from the task's first result on; told_of(place from
+     * there, raw) tells the slope. */
+    template <typename Told>
+    __device__ void slope_down(const chain_results<Shape> &results, const bf16 *raw_from, Told told_of,
                                const slope_of_two &slope, float2 mean, float *to)
     {
         float2 first = make_float2(0, 0), second = make_float2(0, 0);
         for_results<Shape>([&](int tile, int row, int i) {
-            if (!results.inside(tile))
+            if (Shape::TILE_IMAGES && !results.inside(tile))
                 return;
             int in_tensor = results.in_tensor(tile, row, i);
-            unsigned raw = load_word(raw_from + in_tensor), told = stored ? load_word(stored + in_tensor) : raw;
+            unsigned raw = load_word(raw_from + in_tensor), told = told_of(in_tensor, raw);
             dz[tile][row][i] = slope.dz(unpack2(dz[tile][row][i]), told);
             float2 s = unpack2(dz[tile][row][i]), r = unpack2(raw);
             first = make_float2(first.x + s.x, first.y + s.y);
             second = make_float2(second.x + s.x * (r.x - mean.x), second.y + s.y * (r.y - mean.y));
         });
+        if (Shape::TASK_IMAGES > 1 && !results.inside(0))
+            first = second = make_float2(0, 0);
         store_task_sums(first, second, to);
     }
 
@@ -187,7 +241,8 @@ template <typename Shape> struct held_dz {
         for_results<Shape>([&](int tile, int row, int i) {
             int in_tensor = results.in_tensor(tile, row, i), in_map = results.in_map(tile, row, i);
             bool inside = results.inside(tile);
-            unsigned draw = by.draw(dz[tile][row][i], inside ? load_word(raw_from + in_tensor) : 0);
+            bool there = !Shape::TILE_IMAGES || inside;
+            unsigned draw = by.draw(dz[tile][row][i], there ? load_word(raw_from + in_tensor) : 0);
             *(unsigned *)(map + in_map) = draw;
             if (inside)
                 *(unsigned *)(to + in_tensor) = draw;
@@ -268,7 +323,8 @@ template <typename Shape> __device__ inline void complete_rows(const train_back_
 
 /* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
-/* A thread asks for a line of raw, so that it is in L2 when dL/dvalue of the link has been computed. */
+/* A thread asks for a line of raw, and where maps are large of what is stored, so that it is in L2 when dL/dvalue of the
+ * link has been computed. */
 template <typename Shape>
 __device__ inline void expect_raw(const train_back_chain &a, const train_back_link &link, const train_share &share)
 {
@@ -277,6 +333,8 @@ __device__ inline void expect_raw(const train_back_chain &a, const train_back_li
     int image_elements = a.h * Shape::W * Shape::C;
     for (int i = threadIdx.x * LINE; link.raw && i < images * image_elements; i += blockDim.x * LINE)
         prefetch_line(link.raw + (size_t)share.image * image_elements + i);
+    for (int i = threadIdx.x * LINE; Shape::LARGE && link.stored && i < images * image_elements; i += blockDim.x * LINE)
+        prefetch_line(link.stored + (size_t)share.image * image_elements + i);
 }
 
 template <typename Train>
@@ -288,7 +346,7 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
     char *shared = dynamic_shared();
     int map_bytes = Shape::map_bytes(a.h), maps = Train::maps(a.h), tasks = Shape::tasks(a.h);
     char *kept = shared + Shape::IMAGES * map_bytes;
-    double *space = (double *)(shared + maps + 2 * Shape::WEIGHTS);
+    double *space = (double *)(shared + maps + 2 * Train::WEIGHTS);
     float *task_sums = (float *)((char *)space + Train::SPACE);
     float *table = (float *)((char *)task_sums + Train::TASK_SUMS);
     unsigned weights = shared_address(shared) + maps;
@@ -300,14 +358,18 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
     held_dz<Shape> held;
     unsigned *parked = (unsigned *)(table + 3 * C) + threadIdx.x; /* dz of all tasks but the last of a warp */
     results.begin(a.h, share.images);
+    int own = take_place<Train>(results);
     locate_operands<Shape>(offset, map_bytes);
 
-    copy_link_weights(weights + a.count % 2 * Shape::WEIGHTS, a.link[a.count].weights, Shape::WEIGHTS);
+    copy_first_weights<Train>(weights, a.count % 2, a.link[a.count].weights);
     expect_raw<Shape>(a, a.link[a.count - 1], share);
     clear_maps(shared, maps);
     __syncthreads();
     for (int i = 0; i < Shape::IMAGES && i < share.images; i++)
-        load_gradient<Shape>(a, share.group, share.image + i, shared + i * map_bytes, kept + i * map_bytes);
+        if (Shape::LARGE)
+            load_large_gradient<Shape>(a, share.group, share.image + i, shared + i * map_bytes, kept + i * map_bytes);
+        else
+            load_gradient<Shape>(a, share.group, share.image + i, shared + i * map_bytes, kept + i * map_bytes);
 #pragma unroll 1
     for (int l = a.count; l > 0; l--) {
         const train_back_link &link = a.link[l - 1]; /* whose gradient it is */
@@ -315,7 +377,8 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
         wait_for_copies();
         __syncthreads();
         if (!first) {
-            copy_link_weights(weights + (l - 1) % 2 * Shape::WEIGHTS, link.weights, Shape::WEIGHTS);
+            if (!Train::STREAMED)
+                copy_first_weights<Train>(weights, (l - 1) % 2, link.weights);
             expect_raw<Shape>(a, a.link[l - 2], share);
         }
         for (int i = 0; first && a.dskip && i < Shape::IMAGES && i < share.images; i++)
@@ -329,10 +392,14 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
                 break;
             chain_task task = task_of<Shape>(number);
             typename Shape::sums sum;
-            unsigned begin = task.row * Shape::PITCH + task.strip * 8 * Shape::TILES * Shape::PIXEL;
-            multiply_task<Shape>(sum, offset, shared_address(shared) + begin,
-                                 weights + l % 2 * Shape::WEIGHTS + task.tile_m * 512 + lane * 16);
-            back_place at = place_of<Shape>(task, share.image, a.h);
+            unsigned begin = source_in_maps<Shape>(task, map_bytes), map = shared_address(shared) + begin;
+            if (Train::STREAMED)
+                multiply_streamed<Train>(sum, offset, map, weights, task.tile_m, a.link[l].weights,
+                                         first ? NULL : link.weights);
+            else
+                multiply_task<Shape>(sum, offset, map,
+                                     weights + l % 2 * Train::WEIGHTS + task.tile_m * 512 + lane * 16);
+            back_place at = place_of<Shape>(task, share, own, a.h);
             const char *added = adds ? kept + at.in_map : NULL;
             if (first)
                 held.leave(sum, results, added, a.addend ? a.addend + at.in_tensor : NULL, a.dx + at.in_tensor);
@@ -344,8 +411,18 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
                 continue;
             slope_of_two slope;
             slope.read(link, in_group);
-            held.slope_down(results, link.raw + at.in_tensor, link.stored ? link.stored + at.in_tensor : NULL, slope,
-                            load2(link.mean + in_group), task_sums + number * 32);
+            const bf16 *raw = link.raw + at.in_tensor, *stored = link.stored ? link.stored + at.in_tensor : NULL;
+            auto either = [&](int place, unsigned bits) { return stored ? load_word(stored + place) : bits; };
+            float2 mean = load2(link.mean + in_group);
+            if (!Shape::LARGE)
+                held.slope_down(results, raw, either, slope, mean, task_sums + number * 32);
+            else if (stored) /* asked once, so that no load waits for another */
+                held.slope_down(
+                    results, raw, [&](int place, unsigned) { return load_word(stored + place); }, slope, mean,
+                    task_sums + number * 32);
+            else
+                held.slope_down(
+                    results, raw, [](int, unsigned bits) { return bits; }, slope, mean, task_sums + number * 32);
             if (k < HELD - 1)
                 held.for_all([&](unsigned &bits, int index) { parked[index * Train::THREADS] = bits; });
         }
@@ -368,7 +445,7 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
                 continue;
             if (k < HELD - 1)
                 held.for_all([&](unsigned &bits, int index) { bits = parked[index * Train::THREADS]; });
-            back_place at = place_of<Shape>(task_of<Shape>(number), share.image, a.h);
+            back_place at = place_of<Shape>(task_of<Shape>(number), share, own, a.h);
             held.finish(results, link.raw + at.in_tensor, link.draw + at.in_tensor, shared + at.in_map,
                         link.adds ? kept + at.in_map : NULL, by);
         }
