@@ -252,10 +252,10 @@ static void test_training(void **state)
     check_training(many, many / 2, 4 + 3 + 3, false);
     make_even_net();
     check_training(3, 2, 3, true);
-    setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "2", 1); /* two large images share a block */
-    check_training(3, 2, 3, true);
-    check_training(3, 0, 3, false);
-    check_training(5, 0, 0, false); /* three blocks */
+    setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "2", 1); /* two large images share a block, */
+    check_training(images_sharing, images_sharing - 1, 3, true);
+    check_training(images_sharing, 0, 3, false);
+    check_training(images_sharing > 3 ? 513 : 5, 0, 0, false); /* but three blocks are too many */
     setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "4", 1);
     /* Here the last maps are too low. */
     nn_must(rc_net_resnet_small(&net, 3, 24, 32, 16, 2));
@@ -413,6 +413,18 @@ static void test_what_is_taken(void **state)
     assert_int_equal(be->fuse_train(be, offered, LAYERS, FIRST, 2, 2), 3);
     assert_int_equal(be->fuse_train(be, offered, LAYERS, FIRST, 513, 1), 0);
     assert_int_equal(wide->fuse_train(wide, offered, LAYERS, FIRST, 1, 1), 0);
+    /* Two large images of a group share one; all warps have a task. */
+    for (int i = FIRST; i < FIRST + 3; i++)
+        offered[i].conv = (rc_conv){
+            .c_in = 64, .c_out = 64, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = 16, .w = 16, .oh = 16, .ow = 16};
+    assert_int_equal(be->fuse_train(be, offered, LAYERS, FIRST, 2, 1), 3);
+    assert_int_equal(be->fuse_train(be, offered, LAYERS, FIRST, 2, 2), 0);
+    assert_int_equal(be->fuse_train(be, offered, LAYERS, FIRST, 3, 1), 0);
+    for (int i = FIRST; i < FIRST + 3; i++)
+        offered[i].conv.h = offered[i].conv.oh = 8;
+    assert_int_equal(be->fuse_train(be, offered, LAYERS, FIRST, 1, 1), 0);
+    assert_int_equal(be->fuse_train(be, offered, LAYERS, FIRST, 2, 1), 0);
+    offer(3);
     /* Sums have a row for each image, 512 at most. */
     assert_int_equal(be->fuse(be, offered, LAYERS, FIRST, 512, true), 3);
     assert_int_equal(be->fuse(be, offered, LAYERS, FIRST, 513, true), 0);

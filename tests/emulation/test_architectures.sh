@@ -33,6 +33,9 @@ $(count 'walk_arguments' sm_90), expected 60 (10 and 10 forward, 10 back, each i
 weights="$(count 'walk_weight_arguments' sm_90) $(count 'narrow_weight_arguments' sm_90)"
 [ "$weights" = "4 10" ] || fail "weight gradients at 64 px, of 16 channels and of others: $weights, expected 4 10 (5 and 5 layers; \
 9 of 32 channels, 9 of 64, the first, and two that widen; each is captured twice)"
+trained="$(count '(train_chain)' sm_90) $(count '(train_back_chain)' sm_90) $(count '(train_\(back_\)\?chain)' sm_80)"
+[ "$trained" = "2 2 0" ] || fail "chains of the student at 64 px, forward and back, and on sm_80: $trained, expected 2 2 0 (9 layers of 64 \
+channels; each is captured twice)"
 [ "$(count '(forward_chain)' sm_80)" -eq 0 ] || fail "sm_80 takes chains at 64 px: the table in docs/gpu.md is wrong"
 cmp sm_86 sm_89 || fail "other kernels: the table in docs/gpu.md is wrong"
 # sm_90 alone has wgmma; but for that, sm_100 has its kernels.
