@@ -97,11 +97,11 @@ static void draw_shape(rc_case *c, train_case *p)
     set_shape(c, p, channels, low ? w / 2 : w, w);
 }
 
-/* Maps that leave no room for the weights of a link. Where there are more images than multiprocessors two share a block,
- * and then the last of a group may be alone. */
+/* Maps that leave no room for the weights of a link. Where there are more images than multiprocessors two share a
+ * block, and then the last of a group may be alone. */
 static const struct {
     int n, first_group, count; /* first_group: how many images it has; 0: there is one group */
-} large[] = {{5, 0, 3}, {4, 3, 3}, {3, 0, 2}, {3, 2, 2}};
+} large[] = {{5, 0, 3}, {4, 3, 2}, {3, 0, 2}, {3, 2, 2}};
 enum { LARGE = sizeof large / sizeof *large };
 
 static void set_large_shape(rc_case *c, train_case *p)

@@ -30,8 +30,8 @@ __device__ inline int task_row(const chain_task &task, const train_share &share,
     return (share.image + (task.image < share.images ? task.image : 0)) * h + task.row;
 }
 
-/* The thread's place in a tensor, for where its tasks begin; STREAMED: taken out of `results`, whose places are then the
- * same for all threads, and no work. */
+/* The thread's place in a tensor, for where its tasks begin. STREAMED: it is taken out of `results`, whose places are
+ * then the same for all threads, and no work. */
 template <typename Train> __device__ inline int take_place(chain_results<typename Train::Shape> &results)
 {
     int place = results.place.in_tensor;
@@ -52,8 +52,8 @@ template <typename Train> __device__ inline void copy_first_weights(unsigned wei
         copy_link_weights(weights + stage * Train::WEIGHTS, from, Train::WEIGHTS);
 }
 
-/* STREAMED: the sums of a task, whose pixels begin at `map`. The weights of the first step are there, for all warps; the
- * others come meanwhile, and then those of the first step of `next` (NULL: there is none). */
+/* STREAMED: the sums of a task, whose pixels begin at `map`. The weights of the first step are there, for all warps.
+ * The others come meanwhile, and then those of the first step of `next` (NULL: there is none). */
 template <typename Train>
 __device__ inline void multiply_streamed(typename Train::Shape::sums &sum, const unsigned (&offset)[3], unsigned map,
                                          unsigned weights, int tile_m, const char *from, const char *next)
@@ -177,7 +177,8 @@ template <typename Shape_, int HELD_, int THREADS_, int BLOCKS_> struct train_sh
 };
 
 /* Calls `take` with the train_shape of a convolution's chain; false: there is none. With more images of 16
- * channels than multiprocessors two blocks share one, and each has half the warps. Otherwise two images share a block. */
+ * channels than multiprocessors two blocks share one, and each has half the warps; with more of 64 channels two images
+ * share a block. */
 template <typename Take> static bool with_train_shape(const rc_cuda *cuda, const rc_conv *conv, int n, Take take)
 {
     if (conv->h % CHAIN_ROWS != 0)

@@ -150,6 +150,19 @@ __device__ inline void load_large_gradient(const train_back_chain &chain, int gr
     }
 }
 
+/* Of all images of a block. */
+template <typename Shape>
+__device__ inline void load_gradients(const train_back_chain &chain, const train_share &share, char *maps, char *kept)
+{
+    for (int i = 0; i < Shape::IMAGES && i < share.images; i++) {
+        int at = i * Shape::map_bytes(chain.h);
+        if (Shape::LARGE)
+            load_large_gradient<Shape>(chain, share.group, share.image + i, maps + at, kept + at);
+        else
+            load_gradient<Shape>(chain, share.group, share.image + i, maps + at, kept + at);
+    }
+}
+
 /* Where the first result of a task lies. */
 struct back_place {
     unsigned in_tensor; /* elements */
@@ -321,10 +334,30 @@ template <typename Shape> __device__ inline void complete_rows(const train_back_
         ((partial_header *)a.link[0].partial)->rows = most;
 }
 
+/* dz of a task of which dL/dvalue is held; first: where it begins in a tensor. */
+template <typename Shape>
+__device__ inline void slope_task(held_dz<Shape> &held, const chain_results<Shape> &results,
+                                  const train_back_link &link, unsigned first, int in_group, float *sums)
+{
+    const bf16 *raw = link.raw + first, *stored = link.stored ? link.stored + first : NULL;
+    slope_of_two slope;
+    slope.read(link, in_group);
+    float2 mean = load2(link.mean + in_group);
+    auto either = [&](int place, unsigned bits) { return stored ? load_word(stored + place) : bits; };
+    auto of_stored = [&](int place, unsigned) { return load_word(stored + place); };
+    auto of_raw = [](int, unsigned bits) { return bits; };
+    if (!Shape::LARGE)
+        held.slope_down(results, raw, either, slope, mean, sums);
+    else if (stored) /* asked once, so that no load waits for another */
+        held.slope_down(results, raw, of_stored, slope, mean, sums);
+    else
+        held.slope_down(results, raw, of_raw, slope, mean, sums);
+}
+
 /* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
-/* A thread asks for a line of raw, and where maps are large of what is stored, so that it is in L2 when dL/dvalue of the
- * link has been computed. */
+/* A thread asks for a line of raw, and where maps are large of what is stored, so that it is in L2 when dL/dvalue of
+ * the link has been computed. */
 template <typename Shape>
 __device__ inline void expect_raw(const train_back_chain &a, const train_back_link &link, const train_share &share)
 {
@@ -365,11 +398,7 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
     expect_raw<Shape>(a, a.link[a.count - 1], share);
     clear_maps(shared, maps);
     __syncthreads();
-    for (int i = 0; i < Shape::IMAGES && i < share.images; i++)
-        if (Shape::LARGE)
-            load_large_gradient<Shape>(a, share.group, share.image + i, shared + i * map_bytes, kept + i * map_bytes);
-        else
-            load_gradient<Shape>(a, share.group, share.image + i, shared + i * map_bytes, kept + i * map_bytes);
+    load_gradients<Shape>(a, share, shared, kept);
 #pragma unroll 1
     for (int l = a.count; l > 0; l--) {
         const train_back_link &link = a.link[l - 1]; /* whose gradient it is */
@@ -409,20 +438,7 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
                 held.template round<false>(sum, results, added);
             if (!link.partial)
                 continue;
-            slope_of_two slope;
-            slope.read(link, in_group);
-            const bf16 *raw = link.raw + at.in_tensor, *stored = link.stored ? link.stored + at.in_tensor : NULL;
-            auto either = [&](int place, unsigned bits) { return stored ? load_word(stored + place) : bits; };
-            float2 mean = load2(link.mean + in_group);
-            if (!Shape::LARGE)
-                held.slope_down(results, raw, either, slope, mean, task_sums + number * 32);
-            else if (stored) /* asked once, so that no load waits for another */
-                held.slope_down(
-                    results, raw, [&](int place, unsigned) { return load_word(stored + place); }, slope, mean,
-                    task_sums + number * 32);
-            else
-                held.slope_down(
-                    results, raw, [](int, unsigned bits) { return bits; }, slope, mean, task_sums + number * 32);
+            slope_task(held, results, link, at.in_tensor, in_group, task_sums + number * 32);
             if (k < HELD - 1)
                 held.for_all([&](unsigned &bits, int index) { parked[index * Train::THREADS] = bits; });
         }
