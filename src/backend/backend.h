@@ -124,7 +124,7 @@ typedef struct rc_fused_train { /* with statistics of the batch */
     rc_bn_forward norm;
 } rc_fused_train;
 typedef struct rc_fused_back {
-    const rc_conv *conv;
+    const rc_conv *conv; /* of a maximum: k 0 */
     const void *weight;
     const rc_grad *dy; /* g: of the last layer alone, whose memory the operation may use */
 } rc_fused_back;
@@ -140,6 +140,7 @@ typedef struct rc_fused_train_back {
     rc_fused_back layer;
     rc_bn_backward norm; /* of the last layer it has been done */
     void *draw;          /* (n, h, w, cp) act: where dL/draw goes; of the last layer it may be the memory of g */
+    void *dweight;       /* of a convolution before a maximum: written */
 } rc_fused_train_back;
 typedef struct rc_fused_train_gradients {
     void *dx;                  /* of what the first layer reads */
@@ -353,6 +354,10 @@ struct rc_backend {
      * fused_train_backward: from the gradient of the last layer's value to those of what the first reads and adds,
      *   with bn_backward of all layers but the last, for layers that fuse_train has taken. dL/draw of all is left for
      *   fused_weight. NULL: back, every layer runs alone.
+     *   A convolution of the net's input and the maximum behind it may be taken, too. Then raw of the first has no
+     *   memory, and fused_train writes raw of the second, and its taps. Both are given the same memory for the sums of
+     *   the first, and what forward leaves there stays. Back, it is the gradient of the weights that is written, and
+     *   none of what the first reads, which the epilogue's x is.
      * fused_weight: conv_backward_weight of each of several layers of one shape. */
     int (*fuse)(rc_backend *, const rc_fusible *layers, int count, int first, int n, bool gradients);
     void (*fused_forward)(rc_backend *, rc_tensor *x, const rc_fused *layers, int count);

@@ -9,10 +9,10 @@
 #include "base/memory.h"
 
 static const rc_operation_list *const all_lists[] = {
-    &rc_cases_conv,           &rc_cases_fused,        &rc_cases_linear,     &rc_cases_norm,
-    &rc_cases_layers,         &rc_cases_pool,         &rc_cases_dense,      &rc_cases_logit_losses,
-    &rc_cases_feature_losses, &rc_cases_image_losses, &rc_cases_statistics, &rc_cases_data,
-    &rc_cases_optimisers,     &rc_cases_fused_train,  &rc_cases_narrow,     &rc_cases_thin,
+    &rc_cases_conv,       &rc_cases_fused, &rc_cases_linear,       &rc_cases_norm,           &rc_cases_layers,
+    &rc_cases_pool,       &rc_cases_dense, &rc_cases_logit_losses, &rc_cases_feature_losses, &rc_cases_image_losses,
+    &rc_cases_statistics, &rc_cases_data,  &rc_cases_optimisers,   &rc_cases_fused_train,    &rc_cases_narrow,
+    &rc_cases_thin,       &rc_cases_stem,
 };
 
 static const rc_operation_list *const large_lists[] = {&rc_cases_large, &rc_cases_fused_large,

@@ -282,8 +282,9 @@ typedef struct rc_operation_list {
 } rc_operation_list;
 
 extern const rc_operation_list rc_cases_conv, rc_cases_narrow, rc_cases_thin, rc_cases_fused, rc_cases_fused_train,
-    rc_cases_linear, rc_cases_norm, rc_cases_layers, rc_cases_pool, rc_cases_dense, rc_cases_logit_losses,
-    rc_cases_feature_losses, rc_cases_image_losses, rc_cases_statistics, rc_cases_data, rc_cases_optimisers;
+    rc_cases_stem, rc_cases_linear, rc_cases_norm, rc_cases_layers, rc_cases_pool, rc_cases_dense,
+    rc_cases_logit_losses, rc_cases_feature_losses, rc_cases_image_losses, rc_cases_statistics, rc_cases_data,
+    rc_cases_optimisers;
 
 /* Operation number `index` over all lists; NULL when there are no more. */
 const rc_operation *rc_operation_at(int index);

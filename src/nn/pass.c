@@ -109,7 +109,8 @@ static void run_fused_train(rc_pass *pass, const rc_model *model, int first, int
     for (int i = first; i <= last; i++) {
         rc_pass_layer *at = &pass->layer[i];
         const void *weight = real_at(pass, model->param, pass->net->layer[i].weight);
-        layers[i - first] = (rc_fused_train){.layer = {.conv = &at->conv, .weight = weight, .y = &at->y},
+        const rc_pool2d pool = rc_layer_pool(&pass->net->layer[i]);
+        layers[i - first] = (rc_fused_train){.layer = {.conv = &at->conv, .weight = weight, .y = &at->y, .pool = pool},
                                              .bn = &at->bn,
                                              .norm = training_of(pass, model, i)};
     }
@@ -291,8 +292,10 @@ static void run_fused_train_backward(rc_pass *pass, const rc_model *model, void 
     rc_fused_train_back layers[RC_MAX_FUSED];
     int skip = pass->net->layer[step->first].skip;
     for (int i = step->first; i <= step->layer; i++)
-        layers[i - step->first] = (rc_fused_train_back){
-            .layer = fused_back(pass, model, i), .norm = backward_of(pass, gradient, i), .draw = pass->layer[i].draw.g};
+        layers[i - step->first] = (rc_fused_train_back){.layer = fused_back(pass, model, i),
+                                                        .norm = backward_of(pass, gradient, i),
+                                                        .draw = pass->layer[i].draw.g,
+                                                        .dweight = real_at(pass, gradient, pass->net->layer[i].weight)};
     const rc_fused_train_gradients to = {.dx = gradient_of(pass, step->target),
                                          .epilogue = epilogue_of(pass, step),
                                          .dskip = skip >= 0 ? gradient_of(pass, skip) : NULL,

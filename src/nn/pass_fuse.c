@@ -29,5 +29,9 @@ int rc_pass_last_fused(const rc_pass_build *b, int first)
         count = be->fuse_train(be, layers, b->net->layers, first, n, groups > 1 ? groups : 1);
     else
         count = be->fuse(be, layers, b->net->layers, first, n, !b->eval);
+    /* Back through a maximum and the layer before it, the gradient ends. */
+    if (b->train && count > 1 && layers[first + count - 1].pool.k > 0 &&
+        (b->pass->settings.input_gradient || be->fused_train_backward == NULL))
+        return first;
     return count > 1 ? first + count - 1 : first;
 }

@@ -60,7 +60,7 @@ static int weight_on_main_lane(const rc_pass_step *steps, int count)
 enum { BUFFERS_WRITTEN = 2 * RC_MAX_FUSED + 3 };
 static int written_buffers(const rc_pass_build *b, const rc_pass_step *step, int buffers[BUFFERS_WRITTEN])
 {
-    int count = 0;
+    int count = 0, written = 0;
     if (step->op == RC_OP_BN_SUMS)
         buffers[count++] = b->buffers[step->layer].back_partial;
     if (step->op == RC_OP_FINISH)
@@ -78,7 +78,11 @@ static int written_buffers(const rc_pass_build *b, const rc_pass_step *step, int
         buffers[count++] = step->target >= 0 ? b->buffers[step->target].gradient : b->input_gradient;
     if (step->sums)
         buffers[count++] = b->buffers[step->target].back_partial;
-    return count;
+    for (int i = 0; i < count; i++) {
+        if (buffers[i] != RC_NO_BUFFER)
+            buffers[written++] = buffers[i];
+    }
+    return written;
 }
 
 /* Does a step of the main lane write memory that the weight gradient of a layer reads? */

@@ -10,6 +10,7 @@
  *     or, where the backend reads dL/draw from a map (reads_finished_gradient): BN backward  gradient of skip
  *     finish  weight gradient  gradient of input
  *     or, where the backend runs layers at once: BN backward of the last  all of the rest  weight gradients of all
+ *     or, of the net's first layer and the maximum behind it: all at once
  * Between BN backward and what follows may stand a bucket: the gradients of the layers after this one go to the other
  * processes (rest of the biases' gradients, SUM_WORKERS). BN backward talks to them, too, and one talk waits for the
  * other: so a bucket has until the next layer's BN backward to travel without holding up anybody.
@@ -134,6 +135,11 @@ static void use_input(rc_pass_build *b, const rc_layer *layer)
     b->stored[layer->in] = b->stored[layer->in] || b->buffers[layer->in].value != RC_NO_BUFFER;
 }
 
+static bool is_maximum(const rc_pass_build *b, int index)
+{
+    return b->net->layer[index].kind == RC_LAYER_MAX_POOL;
+}
+
 static void list_fused(rc_pass_build *b, int first, int last)
 {
     const rc_layer *begin = &b->net->layer[first];
@@ -145,15 +151,19 @@ static void list_fused(rc_pass_build *b, int first, int last)
     use_input(b, begin);
     if (begin->skip >= 0)
         use(b, finished_buffer(b, begin->skip));
+    bool pooled = is_maximum(b, last);
     for (int i = first; i <= last; i++) {
-        if (!b->eval || i == last)
+        if ((!b->eval && !pooled) || i == last)
             use_tensor(b, i);
         use(b, b->buffers[i].partial);
+        use(b, b->buffers[i].taps);
+        if (pooled)
+            b->buffers[i].back_partial = b->buffers[i].partial; /* which stays */
     }
-    b->stored[last] = b->eval || b->buffers[last].value != RC_NO_BUFFER;
+    b->stored[last] = b->eval || pooled || b->buffers[last].value != RC_NO_BUFFER;
     for (int i = first; i <= last && b->train; i++) {
         b->first_fused[i] = i < last ? i : first; /* back, each may run alone */
-        b->stored[i] = i < last && b->buffers[i].value != RC_NO_BUFFER;
+        b->stored[i] = i < last ? b->buffers[i].value != RC_NO_BUFFER : pooled;
     }
 }
 
@@ -467,6 +477,18 @@ static void list_fused_train_backward(rc_pass_build *b, int first, int last)
         rc_pass_use_for_weight(b, i, b->steps - 1);
 }
 
+/* A maximum and the convolution before it, where the gradient ends. */
+static void list_pooled_backward(rc_pass_build *b, int first, int last)
+{
+    list_bucket(b, last + 1, false);
+    rc_pass_step *step = rc_pass_emit(b, RC_OP_FUSED_TRAIN_BACK, last);
+    step->first = first;
+    step->target = b->net->layer[first].in;
+    use(b, b->buffers[last].gradient);
+    use(b, b->buffers[last].taps);
+    use(b, b->buffers[first].back_partial);
+}
+
 /* dL/draw takes the place of the gradient, unless somebody else needs that. */
 static void list_finish(rc_pass_build *b, int index)
 {
@@ -559,6 +581,9 @@ void rc_pass_list_steps(rc_pass_build *b)
             int first = b->first_fused[i];
             if (first < i && !b->train) {
                 list_fused_backward(b, first, i);
+                i = first;
+            } else if (first < i && is_maximum(b, i)) {
+                list_pooled_backward(b, first, i);
                 i = first;
             } else if (first < i && trains_back(b, first)) {
                 list_fused_train_backward(b, first, i);

@@ -25,7 +25,8 @@ typedef enum rc_pass_op {
     RC_OP_DATA,             /* gradient of the input */
     RC_OP_WEIGHT_AND_DATA,  /* both at once */
     RC_OP_FUSED_BACK,       /* gradient of what several layers at once have read */
-    RC_OP_FUSED_TRAIN_BACK, /* the same with BN_BACKWARD of all but the last, and FINISH of each */
+    RC_OP_FUSED_TRAIN_BACK, /* the same with BN_BACKWARD of all but the last, and FINISH of each; or, of a maximum and
+                             * the layer before it, BN_BACKWARD and WEIGHT of that */
     RC_OP_FUSED_WEIGHT,     /* WEIGHT of each */
     RC_OP_FORK,             /* what follows runs beside, on lane RC_WEIGHT_LANE */
     RC_OP_MAIN,             /* what follows is on the main lane again */

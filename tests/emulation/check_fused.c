@@ -471,6 +471,40 @@ static void test_pooled_stem(void **state)
     }
 }
 
+/* In training both take the way back, too, unless the gradient of the images is wanted. One after the other, dL/draw is
+ * rounded to bf16; at once it is not. */
+static void test_pooled_training(void **state)
+{
+    (void)state;
+    static const struct {
+        int h, w, taken, groups;
+        bool input_gradient;
+    } cases[] = {{8, 34, 2, 1, false}, {12, 64, 2, 2, false}, {8, 34, 0, 2, true}, {9, 34, 0, 1, false}};
+    setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "4", 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const rc_pass_settings settings = {.mode = RC_PASS_TRAIN,
+                                           .n = 3,
+                                           .groups = cases[i].groups,
+                                           .group_end = {cases[i].groups > 1 ? 1 : 3, 3},
+                                           .input_gradient = cases[i].input_gradient,
+                                           .update_running = true};
+        nn_fixture a, b;
+        make_stem_net(cases[i].h, cases[i].w, RC_ACT_RELU);
+        open_both(&a, &b, &settings);
+        assert_true(rc_pass_bytes(a.pass) < rc_pass_bytes(b.pass) || cases[i].taken == 0);
+        nn_step(&a, LOSS);
+        nn_step(&b, LOSS);
+        assert_int_equal(layers_trained, cases[i].taken);
+        assert_int_equal(layers_trained_back, cases[i].taken);
+        expect_same_reals("features", &a, rc_pass_features(a.pass), &b, rc_pass_features(b.pass), 3 * 64, 1e-3);
+        expect_same_reals("running statistics", &a, a.model.running, &b, b.model.running, net.running, 1e-3);
+        expect_same_reals("gradient of the parameters", &a, a.gradient, &b, b.gradient, net.params, 0.01);
+        nn_close(&a);
+        nn_close(&b);
+    }
+    unsetenv("RECOLLECT_EMULATED_MULTIPROCESSORS");
+}
+
 /* Each line is one reason not to take both. */
 static void test_what_stem_is_taken(void **state)
 {
@@ -483,7 +517,7 @@ static void test_what_stem_is_taken(void **state)
     rc_backend *be, *wide;
     nn_must(rc_backend_open("cuda:bf16", 1, NULL, &be));
     nn_must(rc_backend_open("cuda:fp32", 1, NULL, &wide));
-    for (int i = 0; i <= 13; i++) {
+    for (int i = 0; i <= 17; i++) {
         rc_fusible layers[3];
         memcpy(layers, right_ones, sizeof layers);
         switch (i) {
@@ -500,9 +534,19 @@ static void test_what_stem_is_taken(void **state)
         case 11: layers[2].skip = 0; break;
         case 12: layers[0].conv.stride = 2; break;
         case 13: layers[0].act = RC_ACT_NONE; break;
+        /* In training alone. */
+        case 14: layers[0].in = 0; break;
+        case 15: layers[0].conv.oh = 10; break;
+        case 16: layers[0].conv.ow = 10; break;
+        case 17: layers[0].conv.h = layers[0].conv.oh = 1282; break; /* an edge has no room */
         }
-        assert_int_equal(be->fuse(be, layers, 3, 0, 4, false), i == 0 ? 2 : 0);
+        assert_int_equal(be->fuse(be, layers, 3, 0, 4, false), i == 0 || i >= 14 ? 2 : 0);
+        assert_int_equal(be->fuse_train(be, layers, 3, 0, 4, 2), i == 0 ? 2 : 0);
     }
+    assert_int_equal(be->fuse_train(be, right_ones, 3, 0, 2, 1), 2);
+    assert_int_equal(be->fuse_train(be, right_ones, 3, 0, 1, 1), 0); /* too few pixels */
+    assert_int_equal(be->fuse_train(be, right_ones, 1, 0, 4, 1), 0);
+    assert_int_equal(wide->fuse_train(wide, right_ones, 3, 0, 4, 1), 0);
     assert_int_equal(be->fuse(be, right_ones, 3, 0, 4, true), 0);
     assert_int_equal(be->fuse(be, right_ones, 1, 0, 4, false), 0);
     assert_int_equal(wide->fuse(wide, right_ones, 3, 0, 4, false), 0);
@@ -601,10 +645,11 @@ int main(int argc, char **argv)
         return 2;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nets_in_fp32),       cmocka_unit_test(test_weights_at_once),
-        cmocka_unit_test(test_linear_sums),        cmocka_unit_test(test_rectified_sums),
-        cmocka_unit_test(test_large_maps),         cmocka_unit_test(test_training),
-        cmocka_unit_test(test_what_is_taken),      cmocka_unit_test(test_pooled_stem),
-        cmocka_unit_test(test_what_stem_is_taken), cmocka_unit_test(test_wide_layers_together)};
+        cmocka_unit_test(test_nets_in_fp32),        cmocka_unit_test(test_weights_at_once),
+        cmocka_unit_test(test_linear_sums),         cmocka_unit_test(test_rectified_sums),
+        cmocka_unit_test(test_large_maps),          cmocka_unit_test(test_training),
+        cmocka_unit_test(test_what_is_taken),       cmocka_unit_test(test_pooled_stem),
+        cmocka_unit_test(test_pooled_training),     cmocka_unit_test(test_what_stem_is_taken),
+        cmocka_unit_test(test_wide_layers_together)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

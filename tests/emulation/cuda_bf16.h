@@ -42,6 +42,12 @@ inline __nv_bfloat162 __hmul2(__nv_bfloat162 a, __nv_bfloat162 b)
                                  __bfloat162float(a.y) * __bfloat162float(b.y));
 }
 
+inline __nv_bfloat162 __hfma2(__nv_bfloat162 a, __nv_bfloat162 b, __nv_bfloat162 c)
+{
+    return __floats2bfloat162_rn(__bfloat162float(a.x) * __bfloat162float(b.x) + __bfloat162float(c.x),
+                                 __bfloat162float(a.y) * __bfloat162float(b.y) + __bfloat162float(c.y));
+}
+
 /* What is greater; a NaN is not, or always. */
 inline __nv_bfloat162 __hmax2(__nv_bfloat162 a, __nv_bfloat162 b)
 {
@@ -58,6 +64,13 @@ inline __nv_bfloat162 __hmax2_nan(__nv_bfloat162 a, __nv_bfloat162 b)
 {
     return __floats2bfloat162_rn(greater_or_nan(__bfloat162float(a.x), __bfloat162float(b.x)),
                                  greater_or_nan(__bfloat162float(a.y), __bfloat162float(b.y)));
+}
+
+/* 1 where a equals b, otherwise 0. */
+inline __nv_bfloat162 __heq2(__nv_bfloat162 a, __nv_bfloat162 b)
+{
+    return __floats2bfloat162_rn(__bfloat162float(a.x) == __bfloat162float(b.x),
+                                 __bfloat162float(a.y) == __bfloat162float(b.y));
 }
 
 /* Ones in the half where a > b. */

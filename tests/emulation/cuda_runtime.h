@@ -92,6 +92,17 @@ inline float __uint_as_float(unsigned bits)
     return x;
 }
 
+/* Four of the eight bytes of y and x, x being the lower; of each of the selector's digits three bits count. */
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
+{
+    unsigned out = 0;
+    for (int i = 0; i < 4; i++) {
+        unsigned from = selector >> 4 * i & 7;
+        out |= ((from < 4 ? x >> 8 * from : y >> 8 * (from - 4)) & 0xff) << 8 * i;
+    }
+    return out;
+}
+
 inline unsigned __umulhi(unsigned x, unsigned y)
 {
     return (unsigned)((uint64_t)x * y >> 32);

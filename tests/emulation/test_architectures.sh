@@ -51,6 +51,9 @@ weights=$(count 'strip_weight_arguments' sm_90)
 [ "$weights" = 32 ] || fail "weight gradients with wgmma at 224 px: $weights, expected 32 (each is captured twice)"
 pooled=$(count 'stem_pool_arguments' sm_90)
 [ "$pooled" = 2 ] || fail "first layers of a teacher with their pooling at 224 px: $pooled, expected 2 (each is captured twice)"
+for kernel in gram_arguments stem_train_arguments stem_back_arguments; do
+    [ "$(count $kernel sm_90)" = 2 ] || fail "a student's first layer with its pooling at 224 px: $(count $kernel sm_90) $kernel, expected 2"
+done
 # Three of the 19 are shortcuts, which are written with the layers beside them.
 data=$(count '\(strip\|wide\)_arguments<gradient_sink>' sm_90)
 [ "$data" = 32 ] || fail "data gradients of wide layers at 224 px: $data, expected 32 (16 of 19 layers, each is captured twice)"

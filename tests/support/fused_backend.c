@@ -8,7 +8,7 @@
 
 #include "support/nn_fixture.h"
 
-enum { MOST_LATE = 64 };
+enum { MOST_LATE = 64, KEPT = 77 };
 
 /* A weight gradient that waits for a join. */
 typedef struct late_call {
@@ -25,6 +25,7 @@ static fused_kind kind;
 static fused_counts counts;
 static late_call calls[MOST_LATE];
 static int lane, late;
+static rc_pool2d pool; /* of the last maximum in training, with the convolution before it */
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------ */
 
@@ -134,15 +135,19 @@ static bool is_read_elsewhere(const rc_fusible *layers, int count, int first, in
     return read;
 }
 
+/* A convolution and the maximum behind it. */
+static bool is_pooled(const rc_fusible *layers, int count, int first)
+{
+    return first + 1 < count && layers[first].plain && layers[first].skip < 0 && layers[first + 1].pool.k > 0 &&
+           layers[first + 1].in == first && !is_read_elsewhere(layers, count, first, first + 1);
+}
+
 static int fuse(rc_backend *be, const rc_fusible *layers, int count, int first, int n, bool gradients)
 {
     (void)be;
     assert_true(n > 0 && first >= 0 && first < count);
     int taken = 0;
-    /* A convolution and the maximum behind it. */
-    if (!gradients && first + 1 < count && layers[first].plain && layers[first].skip < 0 &&
-        layers[first + 1].pool.k > 0 && layers[first + 1].in == first &&
-        !is_read_elsewhere(layers, count, first, first + 1))
+    if (!gradients && is_pooled(layers, count, first))
         return 2;
     while (taken < kind.most && first + taken < count && follows(layers, first, first + taken))
         taken++;
@@ -154,6 +159,8 @@ static int fuse(rc_backend *be, const rc_fusible *layers, int count, int first, 
 static int fuse_train(rc_backend *be, const rc_fusible *layers, int count, int first, int n, int groups)
 {
     assert_true(groups > 0 && groups <= RC_MAX_GROUPS);
+    if (layers[first].in < 0 && is_pooled(layers, count, first))
+        return 2;
     return fuse(be, layers, count, first, n, true);
 }
 
@@ -243,10 +250,32 @@ static void fused_forward(rc_backend *be, rc_tensor *x, const rc_fused *layers, 
     }
 }
 
+/* The result of a convolution before a maximum in training, which has no memory: the caller releases its raw. */
+static rc_tensor conv_again(rc_backend *be, const rc_conv *conv, rc_tensor *x, const void *weight, const rc_tensor *y,
+                            const rc_epilogue *epilogue)
+{
+    rc_tensor made = *y;
+    made.raw = new_map(be, y);
+    original.conv_forward(be, conv, x, weight, NULL, &made, epilogue);
+    return made;
+}
+
 static void fused_train(rc_backend *be, rc_tensor *x, const rc_fused_train *layers, int count)
 {
     counts.train++;
     assert_true(count > 1 && count <= kind.most);
+    if (layers[1].layer.pool.k > 0) {
+        const rc_fused_train *conv = &layers[0];
+        const rc_epilogue epilogue = {.partial = rc_without_const(conv->norm.partial), .center = conv->norm.center};
+        rc_tensor y = conv_again(be, conv->layer.conv, x, conv->layer.weight, conv->layer.y, &epilogue);
+        counts.pooled_train++;
+        original.bn_train(be, conv->bn, &y, &conv->norm);
+        original.max_pool_forward(be, &layers[1].layer.pool, &y, layers[1].layer.y);
+        pool = layers[1].layer.pool;
+        original.release(be, y.raw);
+        memset(rc_without_const(conv->norm.partial), KEPT, 1); /* stays until the way back */
+        return;
+    }
     for (int i = 0; i < count; i++) {
         const rc_fused_train *link = &layers[i];
         const rc_epilogue epilogue = {.partial = rc_without_const(link->norm.partial), .center = link->norm.center};
@@ -307,9 +336,33 @@ static void fused_backward(rc_backend *be, const rc_fused_back *layers, int coun
         original.release(be, g[i]);
 }
 
+/* Of a maximum and the convolution before it: no gradient of what that reads. */
+static void pooled_train_backward(rc_backend *be, const rc_fused_train_back *layers, const rc_fused_train_gradients *to)
+{
+    const rc_fused_back *conv = &layers[0].layer, *maximum = &layers[1].layer;
+    const rc_bn_backward *norm = &layers[0].norm;
+    rc_tensor x = *to->epilogue.x, y = conv_again(be, conv->conv, &x, conv->weight, conv->dy->y, &(rc_epilogue){0});
+    rc_grad dy = *conv->dy;
+    assert_null(to->dx);
+    assert_null(dy.g);
+    assert_int_equal(*(const char *)norm->partial, KEPT);
+    dy.y = &y;
+    dy.g = new_map(be, &y);
+    const rc_back_epilogue epilogue = {.x = &y, .partial = rc_without_const(norm->partial)};
+    original.max_pool_backward(be, &pool, &y, maximum->dy, dy.g, &epilogue);
+    original.bn_backward(be, &y, true, norm);
+    original.conv_backward_weight(be, conv->conv, &x, &dy, layers[0].dweight, NULL);
+    original.release(be, dy.g);
+    original.release(be, y.raw);
+}
+
 static void fused_train_backward(rc_backend *be, const rc_fused_train_back *layers, int count,
                                  const rc_fused_train_gradients *to)
 {
+    if (layers[count - 1].layer.conv->k == 0) {
+        pooled_train_backward(be, layers, to);
+        return;
+    }
     void *g[RC_MAX_FUSED];
     bool written[RC_MAX_FUSED] = {false};
     rc_back_epilogue last_write = to->epilogue;

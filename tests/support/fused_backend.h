@@ -16,7 +16,7 @@ typedef struct fused_kind {
 
 /* How often operations ran since the backend was opened. */
 typedef struct fused_counts {
-    int forward, backward, train, train_backward, weight, joins, pooled;
+    int forward, backward, train, train_backward, weight, joins, pooled, pooled_train;
     size_t summed; /* gradients of parameters, over processes */
 } fused_counts;
 

@@ -110,6 +110,7 @@ static void compare(const rc_net *net, const rc_pass_settings *settings, const f
     total.weight += now.weight;
     total.joins += now.joins;
     total.pooled += now.pooled;
+    total.pooled_train += now.pooled_train;
     nn_close(&a);
     nn_close(&b);
 }
@@ -156,7 +157,7 @@ static void test_nets(void **state)
             compare(&net, &settings[k % 3], &kinds[k]);
             compare(&net, &settings[3 + k % 2], &kinds[k]);
         }
-    assert_true(total.pooled > 0);
+    assert_true(total.pooled > 0 && total.pooled_train > 0);
 }
 
 int main(void)

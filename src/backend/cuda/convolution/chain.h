@@ -14,7 +14,7 @@ bool rc_cuda_trains_links(rc_cuda *cuda, const rc_conv *conv, int n, int groups)
 bool rc_cuda_train_back_fits(rc_cuda *cuda, const rc_conv *conv, int n, int groups);
 
 /* The entries of the table: fuse, fused_forward, fused_backward, fuse_train, fused_train and fused_train_backward. The
- * first takes a first layer with its pooling, too (conv_stem.h). */
+ * first and the fourth take a first layer with its pooling, too (conv_stem.h, conv_stem_train.h). */
 int rc_cuda_fuse(rc_backend *be, const rc_fusible *layers, int count, int first, int n, bool gradients);
 void rc_cuda_chain_forward(rc_backend *be, rc_tensor *x, const rc_fused *links, int count);
 int rc_cuda_find_train_chain(rc_backend *be, const rc_fusible *layers, int count, int first, int n, int groups);

@@ -1,7 +1,8 @@
 /* Finds what one kernel runs among the layers of a net: chains, which are convolutions of one shape (chain.cuh), and a
- * first layer with the pooling behind it (conv_stem_pool.cu). */
+ * first layer with the pooling behind it (conv_stem_pool.cu, conv_stem_train.h). */
 #include "backend/cuda/convolution/chain.h"
 #include "backend/cuda/convolution/conv_stem.h"
+#include "backend/cuda/convolution/conv_stem_train.h"
 
 static bool piecewise_linear(rc_act act)
 {
@@ -62,17 +63,19 @@ static int links_from(const rc_fusible *layers, int count, int first)
     return last - first + 1;
 }
 
-static bool is_pooled_stem(const rc_cuda *cuda, const rc_fusible *layers, int count, int first)
+/* A convolution and the pooling of its value alone? */
+static bool is_pooled(const rc_fusible *layers, int count, int first)
 {
-    const rc_fusible *conv = &layers[first], *pool = conv + 1;
-    return conv->plain && conv->skip < 0 && first + 1 < count && pool->in == first &&
-           rc_cuda_takes_stem_pool(cuda, &conv->conv, conv->act, &pool->pool) &&
+    const rc_fusible *conv = &layers[first];
+    return conv->plain && conv->skip < 0 && first + 1 < count && conv[1].in == first && conv[1].pool.k > 0 &&
            !is_read_elsewhere(layers, count, first, first + 1);
 }
 
 int rc_cuda_fuse(rc_backend *be, const rc_fusible *layers, int count, int first, int n, bool gradients)
 {
-    if (!gradients && is_pooled_stem(rc_cuda_of(be), layers, count, first))
+    const rc_fusible *conv = &layers[first];
+    if (!gradients && is_pooled(layers, count, first) &&
+        rc_cuda_takes_stem_pool(rc_cuda_of(be), &conv->conv, conv->act, &conv[1].pool))
         return 2;
     bool taken = begins(layers, first) && rc_cuda_takes_links(rc_cuda_of(be), &layers[first].conv, n, gradients);
     return taken ? links_from(layers, count, first) : 0;
@@ -80,6 +83,10 @@ int rc_cuda_fuse(rc_backend *be, const rc_fusible *layers, int count, int first,
 
 int rc_cuda_find_train_chain(rc_backend *be, const rc_fusible *layers, int count, int first, int n, int groups)
 {
+    const rc_fusible *conv = &layers[first];
+    if (conv->in < 0 && is_pooled(layers, count, first) &&
+        rc_cuda_trains_stem(rc_cuda_of(be), &conv->conv, conv->act, &conv[1].pool, n))
+        return 2;
     bool taken = begins(layers, first) && rc_cuda_trains_links(rc_cuda_of(be), &layers[first].conv, n, groups);
     return taken ? links_from(layers, count, first) : 0;
 }

@@ -3,6 +3,7 @@
 #include "backend/cuda/convolution/conv.h"
 #include "backend/cuda/convolution/conv_mma.h"
 #include "backend/cuda/convolution/conv_stem.h"
+#include "backend/cuda/convolution/conv_stem_train.h"
 #include "backend/cuda/convolution/conv_strip.h"
 #include "backend/cuda/map/norm.cuh"
 
@@ -20,6 +21,8 @@ static rc_status reserve_conv(rc_backend *be, const rc_conv *conv, int n)
         if (kinds[i] != &rc_cuda_conv_mma)
             side = bytes > side ? bytes : side;
     }
+    size_t pooled = cuda->bf16 ? rc_cuda_stem_train_workspace(cuda, conv) : 0;
+    most = pooled > most ? pooled : most;
     return rc_cuda_reserve_beside(cuda, most, side);
 }
 
@@ -38,6 +41,23 @@ static void fused_forward(rc_backend *be, rc_tensor *x, const rc_fused *layers, 
         rc_cuda_stem_pool(be, x, &layers[0], layers[1].y);
     else
         rc_cuda_chain_forward(be, x, layers, count);
+}
+
+static void fused_train(rc_backend *be, rc_tensor *x, const rc_fused_train *layers, int count)
+{
+    if (layers[count - 1].layer.pool.k > 0)
+        rc_cuda_stem_train(be, x, layers);
+    else
+        rc_cuda_chain_train(be, x, layers, count);
+}
+
+static void fused_train_backward(rc_backend *be, const rc_fused_train_back *layers, int count,
+                                 const rc_fused_train_gradients *to)
+{
+    if (layers[count - 1].layer.conv->k == 0)
+        rc_cuda_stem_train_back(be, layers, to->epilogue.x);
+    else
+        rc_cuda_chain_train_back(be, layers, count, to);
 }
 
 static void conv_backward_data(rc_backend *be, const rc_conv *conv, const rc_grad *dy, const void *weight, void *dx,
@@ -108,8 +128,8 @@ void rc_cuda_fill_conv(rc_cuda *cuda)
     cuda->table.fused_forward = fused_forward;
     cuda->table.fused_backward = rc_cuda_chain_backward;
     cuda->table.fuse_train = rc_cuda_find_train_chain;
-    cuda->table.fused_train = rc_cuda_chain_train;
-    cuda->table.fused_train_backward = rc_cuda_chain_train_back;
+    cuda->table.fused_train = fused_train;
+    cuda->table.fused_train_backward = fused_train_backward;
     cuda->table.fused_weight = rc_cuda_fused_weight;
     cuda->table.reads_finished_gradient = reads_finished_gradient;
     cuda->table.takes_beside = takes_beside;
