@@ -132,10 +132,10 @@ printf x | dd of=other-data/test.bin bs=1 seek=100 conv=notrunc status=none
 refused 1 "results of cifar100 in whole are of other data than 'other-data'" fig-debias --data other-data --scale 0.001 --out whole
 mkdir broken
 touch broken/cifar100-5 # where a folder should be
-refused 1 '^recollect: 1 runs failed; the same command tries them again' table-ablation "${small[@]}" --tasks 5,10 \
-    --only rdfcil --out broken
+refused 1 '^recollect: 1 runs failed; the same command tries them again' table-cifar100 "${small[@]}" --tasks 5,10 \
+    --only lwf --out broken
 grep -q 'cifar100-5/order-0: .*cifar100-5' message || fail "the failure is not told: $(cat message)"
-grep -q '1 of 12 cells are done' broken/table-ablation.txt || fail "the runs after one that failed are not done"
+grep -q '1 of 36 cells are done' broken/table-cifar100.txt || fail "the runs after one that failed are not done"
 
 # ---- shards and merging ----------------------------------------------------------------------------------------------
 # What two machines would have, each with one of the methods.
