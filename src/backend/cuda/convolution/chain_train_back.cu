@@ -233,12 +233,11 @@ template <typename Shape> struct held_dz {
     {
         float2 first = make_float2(0, 0), second = make_float2(0, 0);
         for_results<Shape>([&](int tile, int row, int i) {
-            if (Shape::TILE_IMAGES && !results.inside(tile))
-                return;
-            int in_tensor = results.in_tensor(tile, row, i);
+            bool there = !Shape::TILE_IMAGES || results.inside(tile); /* otherwise the first image is read */
+            int in_tensor = results.in_tensor(there ? tile : 0, row, i);
             unsigned raw = load_word(raw_from + in_tensor), told = told_of(in_tensor, raw);
             dz[tile][row][i] = slope.dz(unpack2(dz[tile][row][i]), told);
-            float2 s = unpack2(dz[tile][row][i]), r = unpack2(raw);
+            float2 s = unpack2(there ? dz[tile][row][i] : 0), r = unpack2(raw);
             first = make_float2(first.x + s.x, first.y + s.y);
             second = make_float2(second.x + s.x * (r.x - mean.x), second.y + s.y * (r.y - mean.y));
         });
@@ -343,12 +342,9 @@ __device__ inline void slope_task(held_dz<Shape> &held, const chain_results<Shap
     slope_of_two slope;
     slope.read(link, in_group);
     float2 mean = load2(link.mean + in_group);
-    auto either = [&](int place, unsigned bits) { return stored ? load_word(stored + place) : bits; };
     auto of_stored = [&](int place, unsigned) { return load_word(stored + place); };
     auto of_raw = [](int, unsigned bits) { return bits; };
-    if (!Shape::LARGE)
-        held.slope_down(results, raw, either, slope, mean, sums);
-    else if (stored) /* asked once, so that no load waits for another */
+    if (stored) /* asked once, so that no load waits for another */
         held.slope_down(results, raw, of_stored, slope, mean, sums);
     else
         held.slope_down(results, raw, of_raw, slope, mean, sums);
