@@ -281,8 +281,8 @@ static rc_status score(const rc_past_run *run, const rc_saved_model *model, cons
     RC_TRY(rc_scorer_create(be, &l->student, batch, &l->augment, &scorer));
     int piece = split->stream != NULL ? batch : AT_ONCE;
     rc_status status = rc_split_pass_open(split, index, f->n, piece, &pass);
-    if (status == RC_OK)
-        status = rc_scorer_mirror(scorer, run->config.test_mirror && split == &run->data->test); /* as the run did */
+    if (status == RC_OK && split == &run->data->test) /* as the run did */
+        status = rc_scorer_look(scorer, rc_config_views(&run->config));
     for (int from = 0; status == RC_OK && from < f->n; from += piece) {
         int now = f->n - from < piece ? f->n - from : piece;
         const uint8_t *images;

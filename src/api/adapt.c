@@ -170,7 +170,7 @@ static rc_status find_features(work *w)
     if (status == RC_OK)
         status = rc_scorer_create(l->backend, &l->student, batch, &l->augment, &scorer);
     if (status == RC_OK)
-        status = rc_scorer_mirror(scorer, taught->config.test_mirror);
+        status = rc_scorer_look(scorer, rc_config_views(&taught->config));
     if (status == RC_OK)
         status = ask_net(w, scorer, batch, logits, features);
     rc_scorer_destroy(scorer);

@@ -21,7 +21,7 @@ static rc_status begin(measuring *m, const rc_saved_model *model, int images)
     RC_TRY(rc_unfamiliarity_create(l, l->backend, &m->unfamiliarity));
     RC_TRY(rc_scoring_batch(l->backend, &l->student, &l->settings, &l->augment, wanted > 1 ? wanted : 1, &m->batch));
     RC_TRY(rc_scorer_create(l->backend, &l->student, m->batch, &l->augment, &m->scorer));
-    RC_TRY(rc_scorer_mirror(m->scorer, model->config.test_mirror));
+    RC_TRY(rc_scorer_look(m->scorer, rc_config_views(&model->config)));
     size_t batch = (size_t)m->batch;
     m->logits = rc_alloc_zeroed(NULL, batch * (size_t)l->student.head.classes, sizeof *m->logits);
     m->features = rc_alloc_zeroed(NULL, batch * (size_t)l->student.head.d, sizeof *m->features);

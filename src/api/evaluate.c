@@ -66,7 +66,8 @@ rc_status rc_evaluate_by_name(const rc_saved_model *model, const rc_dataset *dat
 {
     memset(e, 0, sizeof *e);
     const rc_learner *l = &model->learner;
-    const rc_scoring both = {.progress = scoring->progress, .user = scoring->user, .mirror = model->config.test_mirror};
+    const rc_scoring both = {
+        .progress = scoring->progress, .user = scoring->user, .views = rc_config_views(&model->config)};
     rc_task_stream stream = {0};
     int batch = model->config.test_batch < split->count ? model->config.test_batch : split->count;
     rc_status status = match_classes(model, data, e, &stream);

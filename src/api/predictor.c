@@ -71,7 +71,7 @@ static rc_status build_room(rc_predictor *p, int images)
         return RC_OUT_OF_MEMORY;
     RC_TRY(rc_scoring_batch(be, &l->student, &l->settings, &l->augment, images, &batch));
     RC_TRY(rc_scorer_create(be, &l->student, batch, &l->augment, &p->scorer));
-    return rc_scorer_mirror(p->scorer, p->model->config.test_mirror);
+    return rc_scorer_look(p->scorer, rc_config_views(&p->model->config));
 }
 
 /* Room for so many images at least: one image takes the memory of one. */

@@ -94,7 +94,7 @@ rc_status rc_evaluate(rc_backend *backend, const rc_classifier *classifier, cons
     if (status == RC_OK)
         status = rc_scorer_create(backend, classifier, most, normalisation, &scorer);
     if (status == RC_OK)
-        status = rc_scorer_mirror(scorer, scoring != NULL && scoring->mirror);
+        status = rc_scorer_look(scorer, scoring != NULL ? scoring->views : (rc_views){0});
     if (status == RC_OK)
         status = score_all(scorer, stream, test, index, count, most, scoring, evaluation);
     rc_scorer_destroy(scorer);

@@ -30,7 +30,7 @@ void rc_confusion_put(const int32_t *confusion, int classes, rc_json_writer *w);
 typedef struct rc_scoring {
     bool (*progress)(void *user, const char *what, int done, int total);
     void *user;
-    bool mirror; /* by the means over an image and its mirror image */
+    rc_views views; /* by the means over these */
 } rc_scoring;
 
 /* Scores the images of the classes at positions [0, classes of the classifier) of the stream. scoring NULL: as

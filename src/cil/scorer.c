@@ -13,8 +13,10 @@ struct rc_scorer {
     rc_pass *pass;
     rc_tensor input;
     uint8_t *staging; /* (batch, h, w, c) on the host */
-    float *twin;      /* (batch, classes), then (batch, d): answers to mirror images; NULL: there are none */
-    void *memory;     /* backend: step, order, bytes, logits */
+    rc_views views;
+    uint8_t *given; /* (batch, h, w, c): the images of which staging has views; NULL: there are none */
+    float *more;    /* (batch, classes), then (batch, d): answers to another view; NULL: likewise */
+    void *memory;   /* backend: step, order, bytes, logits */
     rc_step *step;
     int32_t *order;
     uint8_t *bytes;
@@ -95,17 +97,21 @@ void rc_scorer_destroy(rc_scorer *s)
     rc_tensor_destroy(s->backend, &s->input);
     s->backend->release(s->backend, s->memory);
     rc_free(NULL, s->staging);
-    rc_free(NULL, s->twin);
+    rc_free(NULL, s->given);
+    rc_free(NULL, s->more);
     rc_free(NULL, s);
 }
 
-rc_status rc_scorer_mirror(rc_scorer *s, bool mirror)
+rc_status rc_scorer_look(rc_scorer *s, rc_views views)
 {
-    if (!mirror)
+    s->views = views;
+    if (!views.mirror && views.shift == 0)
         return RC_OK;
-    if (s->twin == NULL)
-        s->twin = rc_alloc_zeroed(NULL, (size_t)s->batch, (size_t)(s->classes + s->d) * sizeof *s->twin);
-    return s->twin != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (s->given == NULL)
+        s->given = rc_alloc_zeroed(NULL, (size_t)s->batch, image_bytes(s));
+    if (s->more == NULL)
+        s->more = rc_alloc_zeroed(NULL, (size_t)s->batch, (size_t)(s->classes + s->d) * sizeof *s->more);
+    return s->given != NULL && s->more != NULL ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
 /* Weights from a file may be finite and still too large. */
@@ -142,38 +148,57 @@ static rc_status answer(rc_scorer *s, int n, float *logits, float *features)
     return check_answers(s, n, logits);
 }
 
-/* Of the n images that lie in staging. */
-static void mirror_images(rc_scorer *s, int n)
+/* Staging shows the n given images mirrored, or not, and moved by (y, x). */
+static void show(rc_scorer *s, int n, bool mirrored, int y, int x)
 {
-    size_t w = (size_t)s->augment.w, c = (size_t)s->augment.c, rows = (size_t)n * (size_t)s->augment.h;
-    for (size_t row = 0; row < rows; row++)
-        for (size_t x = 0; x < w / 2; x++)
-            for (size_t channel = 0; channel < c; channel++) {
-                uint8_t *left = s->staging + (row * w + x) * c + channel;
-                uint8_t *right = s->staging + (row * w + w - 1 - x) * c + channel;
-                uint8_t kept = *left;
-                *left = *right;
-                *right = kept;
-            }
+    int h = s->augment.h, w = s->augment.w, c = s->augment.c;
+    uint8_t outside[sizeof s->augment.mean / sizeof *s->augment.mean], *to = s->staging;
+    for (int i = 0; i < c; i++) /* a file may say anything */
+        outside[i] = (uint8_t)lrintf(fminf(fmaxf(s->augment.mean[i], 0), 1) * 255);
+    for (int row = 0; row < n * h; row++) {
+        int from_row = row % h - y;
+        for (int column = 0; column < w; column++, to += c) {
+            int from = mirrored ? w - 1 - column + x : column - x;
+            bool inside = from_row >= 0 && from_row < h && from >= 0 && from < w;
+            size_t pixel = inside ? ((size_t)(row - y) * (size_t)w + (size_t)from) * (size_t)c : 0;
+            memcpy(to, inside ? s->given + pixel : outside, (size_t)c);
+        }
+    }
 }
 
-static void average(float *values, const float *twin, size_t count)
+static void add(float *values, const float *more, size_t count)
 {
     for (size_t i = 0; values != NULL && i < count; i++)
-        values[i] = (values[i] + twin[i]) / 2;
+        values[i] += more[i];
+}
+
+static void divide(float *values, int divisor, size_t count)
+{
+    for (size_t i = 0; values != NULL && i < count; i++)
+        values[i] /= (float)divisor;
 }
 
 /* One batch: n images that lie in staging, which changes. */
 static rc_status score_batch(rc_scorer *s, int n, float *logits, float *features)
 {
+    static const int moves[][2] = {{0, 0}, {-1, 0}, {1, 0}, {0, -1}, {0, 1}};
+    int sides = s->views.mirror ? 2 : 1, places = s->views.shift > 0 ? 5 : 1, views = sides * places;
+    size_t answers = (size_t)n * (size_t)s->classes, values = (size_t)n * (size_t)s->d;
+    if (views > 1)
+        memcpy(s->given, s->staging, (size_t)n * image_bytes(s));
     RC_TRY(answer(s, n, logits, features));
-    if (s->twin == NULL)
-        return RC_OK;
-    float *twin_features = s->twin + (size_t)s->batch * (size_t)s->classes;
-    mirror_images(s, n);
-    RC_TRY(answer(s, n, s->twin, twin_features));
-    average(logits, s->twin, (size_t)n * (size_t)s->classes);
-    average(features, twin_features, (size_t)n * (size_t)s->d);
+    for (int i = 1; i < views; i++) {
+        const int *move = moves[i / sides];
+        float *more_features = s->more + (size_t)s->batch * (size_t)s->classes;
+        show(s, n, i % sides == 1, move[0] * s->views.shift, move[1] * s->views.shift);
+        RC_TRY(answer(s, n, s->more, more_features));
+        add(logits, s->more, answers);
+        add(features, more_features, values);
+    }
+    if (views > 1) {
+        divide(logits, views, answers);
+        divide(features, views, values);
+    }
     return RC_OK;
 }
 

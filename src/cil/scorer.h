@@ -14,9 +14,16 @@ rc_status rc_scorer_create(rc_backend *backend, const rc_classifier *classifier,
                            const rc_augment *normalisation, rc_scorer **scorer);
 void rc_scorer_destroy(rc_scorer *scorer); /* NULL is fine */
 
-/* mirror: from here on logits and features are the means of those of an image and of its mirror image, which takes
- * memory; else nothing changes. */
-rc_status rc_scorer_mirror(rc_scorer *scorer, bool mirror);
+/* What is asked about for an image: it, its mirror image, and each of them moved by so many pixels up, down, left and
+ * right; the pixels that come in have the mean of the data, to the nearest byte, as those around a crop in training
+ * have. Zeroed: the image alone. */
+typedef struct rc_views {
+    bool mirror;
+    int shift;
+} rc_views;
+
+/* From here on logits and features are the means of those of all views, which takes memory. */
+rc_status rc_scorer_look(rc_scorer *scorer, rc_views views);
 
 /* images (count, h, w, c) bytes on the host, index (n) of the ones wanted or NULL: the first n. logits (n, classes),
  * features (n, d); either may be NULL. RC_NUMERIC: a logit is not finite. */

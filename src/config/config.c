@@ -392,6 +392,11 @@ rc_interpolation rc_config_interpolation(const rc_config *config)
     return strcmp(config->interpolation, "bicubic") == 0 ? RC_BICUBIC : RC_BILINEAR;
 }
 
+rc_views rc_config_views(const rc_config *config)
+{
+    return (rc_views){.mirror = config->test_mirror, .shift = config->test_shift};
+}
+
 rc_status rc_config_normalisation(const rc_config *config, int channels, float *mean, float *std)
 {
     RC_TRY(parse_channels("mean", config->mean, channels, LOWEST_MEAN, mean));

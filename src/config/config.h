@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "cil/scorer.h"
 #include "cil/settings.h"
 #include "cil/task_stream.h"
 #include "data/dataset.h"
@@ -58,7 +59,9 @@
     X(WHOLE,  test_batch,            250,         RANGE(1, 65536),               "evaluation", \
       "images scored at a time") \
     X(SWITCH, test_mirror,           false,       EITHER,                        "evaluation", \
-      "test images are scored by the mean of what the model says to them and to their mirror images")
+      "test images are scored by the mean of what the model says to them and to their mirror images") \
+    X(WHOLE,  test_shift,            0,           RANGE(0, 64),                  "evaluation", \
+      "and to both moved by so many pixels up, down, left and right; 0: they are not moved")
 /* clang-format on */
 
 /* An experiment: the settings of the methods, and what they are run on. */
@@ -110,6 +113,7 @@ typedef struct rc_config_item {
 bool rc_config_item_at(int index, rc_config_item *item);
 
 rc_interpolation rc_config_interpolation(const rc_config *config);
+rc_views rc_config_views(const rc_config *config); /* of an image that is scored */
 
 /* mean and std of the configuration over those of the data; both (channels). */
 rc_status rc_config_normalisation(const rc_config *config, int channels, float *mean, float *std);

@@ -367,7 +367,7 @@ static rc_status evaluate(cell_run *m)
     const rc_split *test = &m->trial->data->test;
     int batch = m->trial->config.test_batch < test->count ? m->trial->config.test_batch : test->count;
     RC_TRY(rc_scoring_batch(m->backend, &l->student, &l->settings, &l->augment, batch, &batch));
-    const rc_scoring scoring = {.mirror = m->trial->config.test_mirror};
+    const rc_scoring scoring = {.views = rc_config_views(&m->trial->config)};
     RC_TRY(rc_evaluate(m->backend, &l->student, &l->augment, &m->trial->stream, test, batch, &scoring, &evaluation));
     size_t count = (size_t)l->student.head.classes * (size_t)l->student.head.d;
     float *head = rc_alloc_zeroed(NULL, count, sizeof *head);

@@ -69,14 +69,15 @@ rc_status rc_memory_check(const rc_memory_claim *claim, size_t forecast)
                    claim->image->c > 1 ? "s" : "", claim->batch, s->net, width, dreams, allowed, option);
 }
 
-/* Bytes of a scorer, its staging included. */
+/* Bytes of a scorer, its staging and the images of which that shows views included. */
 static rc_status size_scorer(rc_backend *sizing, const rc_classifier *classifier, const rc_augment *image, int batch,
                              size_t *bytes)
 {
     rc_scorer *scorer;
     RC_TRY(rc_scorer_create(sizing, classifier, batch, image, &scorer));
     rc_scorer_destroy(scorer);
-    *bytes = sum(rc_backend_most_bytes(sizing), (size_t)batch * (size_t)image->h * (size_t)image->w * (size_t)image->c);
+    *bytes = sum(rc_backend_most_bytes(sizing),
+                 2 * (size_t)batch * (size_t)image->h * (size_t)image->w * (size_t)image->c);
     return RC_OK;
 }
 

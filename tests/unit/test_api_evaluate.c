@@ -45,6 +45,7 @@ static int set_up(void **state)
     SUCCEEDS(recollect_model_create(context, &model));
     api_set_quick(model, 12);
     SUCCEEDS(recollect_model_set(model, "test_mirror", "true")); /* predictions and evaluations agree on this, too */
+    SUCCEEDS(recollect_model_set(model, "test_shift", "1"));
     api_data_make(&first, 0, FIRST, 12, 1);
     api_data_make(&second, FIRST, 1, 12, 2);
     api_data_make(&data, 0, CLASSES, PER_CLASS, 3);

@@ -174,14 +174,56 @@ static void mirrored_scores_are_means_of_both(void **state)
     assert_memory_not_equal(own, turned, N * CLASSES * sizeof *own);
     for (int i = 0; i < N * ANSWERS; i++)
         own[i] = (own[i] + turned[i]) / 2;
-    SUCCEEDS(rc_scorer_mirror(scorer, true));
-    SUCCEEDS(rc_scorer_mirror(scorer, true)); /* once more changes nothing */
+    SUCCEEDS(rc_scorer_look(scorer, (rc_views){.mirror = true}));
+    SUCCEEDS(rc_scorer_look(scorer, (rc_views){.mirror = true})); /* once more changes nothing */
     SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, both, both + N * CLASSES));
     assert_memory_equal(both, own, sizeof both);
     SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, both, NULL));
     assert_memory_equal(both, own, N * CLASSES * sizeof *both);
     SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, NULL, both + N * CLASSES));
     assert_memory_equal(both, own, sizeof both);
+    rc_scorer_destroy(scorer);
+}
+
+/* n images moved down by y and to the right by x; what comes in is nearest to the mean. */
+static void move_by_hand(const world *w, const uint8_t *from, int n, int y, int x, uint8_t *to)
+{
+    for (int i = 0; i < n * IMAGE; i++) {
+        int row = i / (W * C) % H, column = i / C % W;
+        to[i] = (uint8_t)floorf(w->normalisation.mean[i % C] * 255 + 0.5f);
+        if (row >= y && row < H + y && column >= x && column < W + x)
+            to[i] = from[i - (y * W + x) * C];
+    }
+}
+
+/* Images that are moved by hand, and what is moved of their mirror images, have answers of their own. */
+static void shifted_scores_are_means_of_all(void **state)
+{
+    world *w = *state;
+    enum { N = 7, BATCH = 3, ANSWERS = CLASSES + D, SHIFT = 2 };
+    static const int moves[5][2] = {{0, 0}, {SHIFT, 0}, {-SHIFT, 0}, {0, SHIFT}, {0, -SHIFT}};
+    uint8_t mirrored[N * IMAGE], moved[N * IMAGE];
+    rc_scorer *scorer;
+    for (int i = 0; i < N * IMAGE; i++)
+        mirrored[i] = w->images[i + (W - 1 - 2 * (i / C % W)) * C];
+    SUCCEEDS(rc_scorer_create(be, &w->classifier, BATCH, &w->normalisation, &scorer));
+    for (int mirror = 0; mirror < 2; mirror++) {
+        double sum[N * ANSWERS] = {0};
+        float one[N * ANSWERS], all[N * ANSWERS];
+        SUCCEEDS(rc_scorer_look(scorer, (rc_views){0}));
+        for (int view = 0; view < 5 * (1 + mirror); view++) {
+            move_by_hand(w, view < 5 ? w->images : mirrored, N, moves[view % 5][0], moves[view % 5][1], moved);
+            SUCCEEDS(rc_scorer_run(scorer, moved, NULL, N, one, one + N * CLASSES));
+            for (int i = 0; i < N * ANSWERS; i++)
+                sum[i] += (double)one[i];
+        }
+        SUCCEEDS(rc_scorer_look(scorer, (rc_views){.mirror = mirror, .shift = SHIFT}));
+        SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, all, all + N * CLASSES));
+        for (int i = 0; i < N * ANSWERS; i++) {
+            double wanted = sum[i] / (5 * (1 + mirror));
+            assert_true(fabs((double)all[i] - wanted) <= 1e-5 * (1 + fabs(wanted)));
+        }
+    }
     rc_scorer_destroy(scorer);
 }
 
@@ -587,6 +629,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_are_those_of_each_image),
         cmocka_unit_test(mirrored_scores_are_means_of_both),
+        cmocka_unit_test(shifted_scores_are_means_of_all),
         cmocka_unit_test(scorers_that_cannot_be_are_refused),
         cmocka_unit_test(a_last_batch_is_as_small_as_it_is),
         cmocka_unit_test(a_backend_that_fails_is_told),

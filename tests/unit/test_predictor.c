@@ -164,6 +164,23 @@ static void mirror_images_have_the_same_answers(void **state)
     model->saved.config.test_mirror = false;
 }
 
+/* Moved images have a say in the answers. */
+static void moved_images_count(void **state)
+{
+    (void)state;
+    static answers a[2];
+    for (int shift = 0; shift < 2; shift++) {
+        recollect_predictor *predictor;
+        recollect_outputs outputs = all_of(&a[shift]);
+        model->saved.config.test_shift = shift;
+        create(1, &predictor);
+        SUCCEEDS(recollect_predictor_images(predictor, &data.images, &outputs));
+        recollect_predictor_destroy(&predictor);
+    }
+    model->saved.config.test_shift = 0;
+    assert_memory_not_equal(&a[0], &a[1], sizeof a[0]);
+}
+
 /* The head is linear: its logits, and so the probabilities, follow from the features. The nearest class of what a model
  * was trained on is mostly its own. */
 static void features_and_nearest_class_are_right(void **state)
@@ -706,6 +723,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_those_of_the_model),
         cmocka_unit_test(mirror_images_have_the_same_answers),
+        cmocka_unit_test(moved_images_count),
         cmocka_unit_test(features_and_nearest_class_are_right),
         cmocka_unit_test(other_images_do_not_matter),
         cmocka_unit_test(threads_predict_with_one_model),

@@ -102,11 +102,31 @@ enum { TRIALS = sizeof trials / sizeof *trials };
 
 /* What says which data there is, the names of nets, and what a first task keeps for lessons of the head: others test
  * these. */
-static const char *const elsewhere[] = {
-    "data",        "format",     "size",      "resize",           "interpolation",  "channels",
-    "exif",        "mean",       "std",       "class_order",      "order",          "tasks",
-    "first_task",  "task_sizes", "profile",   "images_per_class", "test_per_class", "test_batch",
-    "test_mirror", "net",        "generator", "validation",       "decode",         "class_covariances"};
+static const char *const elsewhere[] = {"data",
+                                        "format",
+                                        "size",
+                                        "resize",
+                                        "interpolation",
+                                        "channels",
+                                        "exif",
+                                        "mean",
+                                        "std",
+                                        "class_order",
+                                        "order",
+                                        "tasks",
+                                        "first_task",
+                                        "task_sizes",
+                                        "profile",
+                                        "images_per_class",
+                                        "test_per_class",
+                                        "test_batch",
+                                        "test_mirror",
+                                        "test_shift",
+                                        "net",
+                                        "generator",
+                                        "validation",
+                                        "decode",
+                                        "class_covariances"};
 
 static bool is_tried(const char *name)
 {
