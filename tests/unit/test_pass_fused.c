@@ -152,7 +152,7 @@ static void test_nets(void **state)
     bool light = getenv("RECOLLECT_TEST_LIGHT") != NULL;
     for (int i = 0; nn_test_net(&net, i) != NULL; i++)
         for (int k = 0; k < KINDS; k++) {
-            if (light && k % 3 != i % 3)
+            if (light && (k + 2) % 3 != i % 3) /* nets that pool meet the first settings */
                 continue;
             compare(&net, &settings[k % 3], &kinds[k]);
             compare(&net, &settings[3 + k % 2], &kinds[k]);
