@@ -4,6 +4,7 @@
 #define RC_CIL_SCORER_H
 
 #include "cil/classifier.h"
+#include "cil/views.h"
 #include "nn/pass.h"
 
 typedef struct rc_scorer rc_scorer;
@@ -13,14 +14,6 @@ typedef struct rc_scorer rc_scorer;
 rc_status rc_scorer_create(rc_backend *backend, const rc_classifier *classifier, int batch,
                            const rc_augment *normalisation, rc_scorer **scorer);
 void rc_scorer_destroy(rc_scorer *scorer); /* NULL is fine */
-
-/* What is asked about for an image: it, its mirror image, and each of them moved by so many pixels up, down, left and
- * right; the pixels that come in have the mean of the data, to the nearest byte, as those around a crop in training
- * have. Zeroed: the image alone. */
-typedef struct rc_views {
-    bool mirror;
-    int shift;
-} rc_views;
 
 /* From here on logits and features are the means of those of all views, which takes memory. */
 rc_status rc_scorer_look(rc_scorer *scorer, rc_views views);

@@ -9,9 +9,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "cil/scorer.h"
 #include "cil/settings.h"
 #include "cil/task_stream.h"
+#include "cil/views.h"
 #include "data/dataset.h"
 
 /* What the methods are run on, one row each (see cil/setting.h). */
