@@ -647,7 +647,8 @@ static void steal(small_run *r, const recollect_progress *p)
     if (strstr(r->progress.text, "Fine-tuning, task 2 of 2: training") == NULL || is_there("stolen"))
         return;
     data_write_text("stolen", "");
-    data_write_text("out/finetune.lease", "elsewhere 1 2 3\n");
+    data_write_text("elsewhere", "elsewhere 1 2 3\n");
+    assert_int_equal(rename("elsewhere", "out/finetune.lease"), 0); /* another file, which the counting cannot undo */
     nanosleep(&(struct timespec){.tv_sec = 2}, NULL); /* the thread that counts sees it, on a busy machine, too */
 }
 
