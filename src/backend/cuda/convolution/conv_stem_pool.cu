@@ -111,31 +111,17 @@ __device__ inline void run_piece(const stem_pool_arguments &a, const pool_piece 
 {
     pool_reader<FINISHED> reader(a.x, piece, shared);
     lane.begin(a, piece, channel);
-    __syncwarp(); /* nobody reads the piece before any more */
-    reader.copy(0);
-    reader.copy(1);
-#pragma unroll
-    for (int line = 0; line < STEM_AHEAD; line++) {
-        reader.copy(line + 2);
-        close_copies();
-    }
-    auto arrive = [&](int line) {
-        wait_for_older_copies<STEM_AHEAD - 1>();
-        __syncwarp(); /* the line is there, of all lanes, and nobody reads the line before */
-        if (line + STEM_AHEAD <= 2 * piece.rows)
-            reader.copy(line + STEM_AHEAD + 2);
-        close_copies();
-    };
+    reader.begin();
     auto keep = [&](int p, const pool_pixel &pixel) { take_greater(lane.best[p], pixel); };
-    arrive(0);
+    reader.arrive(0, piece.rows);
     if (piece.row > 0)
         make_line(reader, weights, lane, 0, keep);
 #pragma unroll 1
     for (int line = 1; line < 2 * piece.rows; line += 2) {
         pool_pixel all[4];
-        arrive(line);
+        reader.arrive(line, piece.rows);
         make_line(reader, weights, lane, line, keep);
-        arrive(line + 1);
+        reader.arrive(line + 1, piece.rows);
         make_line(reader, weights, lane, line + 1, [&](int p, const pool_pixel &pixel) {
 #pragma unroll
             for (int k = 0; k < POOL_WORDS; k++) {
@@ -161,16 +147,7 @@ __global__ static void __launch_bounds__(CONV_THREADS, 2)
     if (a.hurries)
         start_kernel_after();
     pool_lane lane(a, channel);
-    int all = gridDim.x * stem_shape::WARPS_M, number = blockIdx.x * stem_shape::WARPS_M + warp / stem_shape::WARPS_N;
-    long long rows = (long long)a.n * a.strips * a.oh;
-    int next = (int)(rows * number / all), end = (int)(rows * (number + 1) / all);
-    while (next < end) {
-        int strip = next / a.oh, row = next - strip * a.oh, image = strip / a.strips;
-        int left = a.oh - row < end - next ? a.oh - row : end - next;
-        pool_piece piece = {image, strip - image * a.strips, row, left};
-        run_piece<FINISHED>(a, piece, mine, channel, weights, lane);
-        next += left;
-    }
+    for_pieces(a, [&](const pool_piece &piece) { run_piece<FINISHED>(a, piece, mine, channel, weights, lane); });
 }
 
 bool rc_cuda_takes_stem_pool(const rc_cuda *cuda, const rc_conv *conv, rc_act act, const rc_pool2d *pool)

@@ -78,6 +78,29 @@ template <bool FINISHED> struct pool_reader {
         from += x.w * 8;
     }
 
+    /* The first lines begin to travel. */
+    __device__ void begin()
+    {
+        __syncwarp(); /* nobody reads the piece before any more */
+        copy(0);
+        copy(1);
+#pragma unroll
+        for (int line = 0; line < STEM_AHEAD; line++) {
+            copy(line + 2);
+            close_copies();
+        }
+    }
+
+    /* What line `line` of results takes is there, and another one begins to travel. rows: of the piece. */
+    __device__ void arrive(int line, int rows)
+    {
+        wait_for_older_copies<STEM_AHEAD - 1>();
+        __syncwarp(); /* the line is there, of all lanes, and nobody reads the line before */
+        if (line + STEM_AHEAD <= 2 * rows)
+            copy(line + STEM_AHEAD + 2);
+        close_copies();
+    }
+
     /* Positions tile * 2 and tile * 2 + 1 of all lanes. */
     __device__ void multiply(int line, int tile, const stem_weights &weights,
                              float (&sum)[stem_shape::TILES_N][4]) const
@@ -92,5 +115,21 @@ template <bool FINISHED> struct pool_reader {
         multiply_stem(address, weights, sum);
     }
 };
+
+/* run(piece) for this warp's part of the rows of all strips of all images. */
+template <typename Arguments, typename Run> __device__ inline void for_pieces(const Arguments &a, Run run)
+{
+    int number = blockIdx.x * stem_shape::WARPS_M + threadIdx.x / 32 / stem_shape::WARPS_N;
+    int all = gridDim.x * stem_shape::WARPS_M;
+    long long rows = (long long)a.n * a.strips * a.oh;
+    int next = (int)(rows * number / all), end = (int)(rows * (number + 1) / all);
+    while (next < end) {
+        int strip = next / a.oh, row = next - strip * a.oh, image = strip / a.strips;
+        int left = a.oh - row < end - next ? a.oh - row : end - next;
+        pool_piece piece = {image, strip - image * a.strips, row, left};
+        run(piece);
+        next += left;
+    }
+}
 
 #endif

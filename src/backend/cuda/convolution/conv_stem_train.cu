@@ -149,31 +149,17 @@ __device__ inline void run_piece(const stem_train_arguments &a, const pool_piece
     pool_reader<FINISHED> reader(a.x, piece, shared);
     train_lane lane;
     lane.begin(a, piece, channel);
-    __syncwarp(); /* nobody reads the piece before any more */
-    reader.copy(0);
-    reader.copy(1);
-#pragma unroll
-    for (int line = 0; line < STEM_AHEAD; line++) {
-        reader.copy(line + 2);
-        close_copies();
-    }
-    auto arrive = [&](int line) {
-        wait_for_older_copies<STEM_AHEAD - 1>();
-        __syncwarp(); /* the line is there, of all lanes, and nobody reads the line before */
-        if (line + STEM_AHEAD <= 2 * piece.rows)
-            reader.copy(line + STEM_AHEAD + 2);
-        close_copies();
-    };
-    arrive(0);
+    reader.begin();
+    reader.arrive(0, piece.rows);
     if (piece.row > 0)
         search_line<0>(reader, weights, 0, lane.inside, lane.best);
 #pragma unroll 1
     for (int line = 1; line < 2 * piece.rows; line += 2) {
         window_best found[2];
-        arrive(line);
+        reader.arrive(line, piece.rows);
         search_line<1>(reader, weights, line, lane.inside, found);
         find_greater(lane.best, found, found);
-        arrive(line + 1);
+        reader.arrive(line + 1, piece.rows);
         search_line<2>(reader, weights, line + 1, lane.inside, lane.best);
         find_greater(found, lane.best, found);
         lane.store(a, found);
@@ -216,16 +202,9 @@ __global__ static void __launch_bounds__(CONV_THREADS, 2)
     wait_for_kernel_before();
     if (a.hurries)
         start_kernel_after();
-    int all = gridDim.x * stem_shape::WARPS_M, number = blockIdx.x * stem_shape::WARPS_M + warp / stem_shape::WARPS_N;
-    long long rows = (long long)a.n * a.strips * a.oh;
-    int next = (int)(rows * number / all), end = (int)(rows * (number + 1) / all);
-    while (next < end) {
-        int strip = next / a.oh, row = next - strip * a.oh, image = strip / a.strips;
-        int left = a.oh - row < end - next ? a.oh - row : end - next;
-        pool_piece piece = {image, strip - image * a.strips, row, left};
+    for_pieces(a, [&](const pool_piece &piece) {
         run_piece<FINISHED>(a, piece, mine, channel + threadIdx.x % 4 * 8, weights);
-        next += left;
-    }
+    });
 }
 
 size_t rc_cuda_stem_train_workspace(const rc_cuda *cuda, const rc_conv *conv)
