@@ -50,6 +50,8 @@ taught = None  # the bytes of a model that knows rows and columns
 
 def setUpModule():
     global taught
+    # Where this process inherited that SIGINT is ignored, as of a shell's "&", the tests of Ctrl-C would wait for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with recollect.Model(threads=1, hold_out=0.3, **QUICK) as model:
         model.learn(*draw(["rows", "columns"], 80))
         taught = model.to_bytes()
