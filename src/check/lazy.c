@@ -138,7 +138,9 @@ static void settle(rc_case *c, const rc_lazy *t)
                 for (int channel = 0; channel < t->c; channel++, i++) {
                     double scale, kink, rest = pending(c, t, image, y, x, channel, &scale);
                     double z = c->buffer[t->raw].host[i] * scale + rest;
-                    if (t->act == RC_ACT_RELU6 && i % 5 == 4) { /* by itself hardly any reaches 6 */
+                    /* By itself hardly any reaches 6. A channel that is 6 all over would be a bias: normalisation takes
+                     * it out again, and the gradient of its weights is made of roundings. */
+                    if (t->act == RC_ACT_RELU6 && (i / (size_t)t->c + (size_t)channel) % 5 == 4) {
                         rc_case_set(c, t->raw, i, (6 + 2 * margin + fabs(z) - rest) / scale);
                         z = c->buffer[t->raw].host[i] * scale + rest;
                     }
