@@ -189,6 +189,20 @@ static bool must_wait(const rc_pass_build *b, const weight_lane *lane, const rc_
     return any;
 }
 
+/* The steps of a group, from its first on, that need not wait for what makes the group wait: BN backward writes what no
+ * other layer reads, and a backend may join it to the step before. What ends the gradient moves memory while weight
+ * gradients multiply, so it runs beside them where it may. It is done as a whole, for a backend may join its steps. */
+static int steps_before_wait(const rc_pass_build *b, const weight_lane *lane, const rc_pass_step *steps, int count)
+{
+    int first = steps[0].op == RC_OP_BN_BACKWARD, end = first;
+    while (end < count && (steps[end].op == RC_OP_SKIP || steps[end].op == RC_OP_FINISH)) {
+        if (must_wait(b, lane, &steps[end]))
+            return first;
+        end++;
+    }
+    return end;
+}
+
 void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
 {
     rc_pass *pass = b->pass;
@@ -201,14 +215,13 @@ void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
     b->steps = begin;
     for (int i = 0; i < count;) {
         int end = group_end(copy, i, count);
-        /* Waiting at the start of the group keeps its own weight gradient beside its other steps. BN backward writes
-         * what no other layer reads, and a backend may join it to the step before. */
+        /* Waiting before the group's own weight gradient keeps that beside the group's other steps. */
         bool wait = false;
         for (int s = i; s < end && !wait; s++)
             wait = must_wait(b, &lane, &copy[s]);
-        if (wait && copy[i].op == RC_OP_BN_BACKWARD)
-            pass->step[b->steps++] = copy[i++];
         if (wait) {
+            for (int s = steps_before_wait(b, &lane, copy + i, end - i); s > 0; s--)
+                pass->step[b->steps++] = copy[i++];
             release(b, &lane);
             join(b, &lane);
         }

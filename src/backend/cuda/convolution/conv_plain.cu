@@ -2,21 +2,35 @@
 
 #include "backend/cuda/convolution/conv_sink.cuh"
 
-enum { PLAIN_THREADS = 256, PLAIN_AT_ONCE = 4, PLAIN_PIXELS = 16 /* of a thread */ };
+enum {
+    PLAIN_AT_ONCE = 4, /* pixels of a thread */
+    VALUE_THREADS = 256,
+    VALUE_ROUNDS = 4,   /* of a thread, at most: fewer where there are few blocks */
+    DRAW_THREADS = 128, /* a block of these fits beside one of conv_strip_weight.cu or two of conv_wide_weight.cu */
+    DRAW_ROUNDS = 8
+};
 
 struct plain_cut {
     group_view groups;
-    int h, w, cp, vectors; /* vectors: of a block, at most one for each thread */
+    int h, w, cp, images, threads, vectors; /* vectors: of a block, at most one for each thread */
+    int rounds;                             /* of PLAIN_AT_ONCE pixels */
     unsigned by_w;
 };
 
+/* Blocks of a multiprocessor: as many as need no spilled registers. */
+template <pending WHAT, typename Source> constexpr int plain_blocks()
+{
+    return Source::LOADS == 1 || WHAT != PENDING_USUAL ? 4 : 5;
+}
+
 /* Grid: (runs of pixels of an image, images, runs of channels). A thread keeps its eight channels. */
 template <pending WHAT, typename Source>
-__global__ static void __launch_bounds__(PLAIN_THREADS, Source::LOADS == 1 ? 4 : 2)
+__global__ static void __launch_bounds__(Source::LOADS == 1 ? VALUE_THREADS : DRAW_THREADS,
+                                         (plain_blocks<WHAT, Source>()))
     plain_kernel(const __grid_constant__ Source source, plain_cut cut, bf16 *to)
 {
     begin_after_kernel_before();
-    int image = blockIdx.y, lanes = PLAIN_THREADS / cut.vectors, lane = threadIdx.x / cut.vectors;
+    int image = blockIdx.y, lanes = cut.threads / cut.vectors, lane = threadIdx.x / cut.vectors;
     int channel = (blockIdx.z * cut.vectors + threadIdx.x % cut.vectors) * 8;
     if (lane >= lanes || channel >= cut.cp)
         return;
@@ -24,9 +38,9 @@ __global__ static void __launch_bounds__(PLAIN_THREADS, Source::LOADS == 1 ? 4 :
     typename Source::lines lines = source.walk(whole, image, 0, 0, 1, channel);
     typename Source::coefficients by = coefficients_of(source, group_of(cut.groups, image), channel);
     bf16 *map = to + (size_t)image * cut.h * cut.w * cut.cp + channel;
-    int first = blockIdx.x * lanes * PLAIN_PIXELS + lane;
+    int first = blockIdx.x * lanes * PLAIN_AT_ONCE * cut.rounds + lane;
 #pragma unroll 1
-    for (int round = 0; round < PLAIN_PIXELS / PLAIN_AT_ONCE; round++, first += PLAIN_AT_ONCE * lanes) {
+    for (int round = 0; round < cut.rounds; round++, first += PLAIN_AT_ONCE * lanes) {
         typename Source::fetched fetched[PLAIN_AT_ONCE];
 #pragma unroll
         for (int u = 0; u < PLAIN_AT_ONCE; u++) {
@@ -44,34 +58,46 @@ __global__ static void __launch_bounds__(PLAIN_THREADS, Source::LOADS == 1 ? 4 :
     }
 }
 
-static plain_cut cut_plain(const rc_tensor *shape, int cp)
+static dim3 plain_grid(const plain_cut &cut)
 {
-    int vectors = cp / 8 < PLAIN_THREADS ? cp / 8 : PLAIN_THREADS;
-    plain_cut cut = {view_groups(shape), shape->h, shape->w, cp, vectors, reciprocal(shape->w)};
-    return cut;
-}
-
-static dim3 plain_grid(const plain_cut &cut, int images)
-{
-    int pixels = PLAIN_THREADS / cut.vectors * PLAIN_PIXELS;
-    return dim3((unsigned)((cut.h * cut.w + pixels - 1) / pixels), (unsigned)images,
+    int pixels = cut.threads / cut.vectors * PLAIN_AT_ONCE * cut.rounds;
+    return dim3((unsigned)((cut.h * cut.w + pixels - 1) / pixels), (unsigned)cut.images,
                 (unsigned)((cut.cp / 8 + cut.vectors - 1) / cut.vectors));
 }
 
+static bool has_few_blocks(const rc_cuda *cuda, const plain_cut &cut)
+{
+    dim3 grid = plain_grid(cut);
+    return 2 * grid.x * grid.y * grid.z < (unsigned)(cut.rounds * cuda->multiprocessors);
+}
+
+static plain_cut cut_plain(const rc_cuda *cuda, const rc_tensor *shape, int cp, int threads, int rounds)
+{
+    int vectors = cp / 8 < threads ? cp / 8 : threads;
+    plain_cut cut = {view_groups(shape),  shape->h, shape->w, cp, shape->n, threads, vectors, rounds,
+                     reciprocal(shape->w)};
+    while (cut.rounds > 1 && has_few_blocks(cuda, cut))
+        cut.rounds /= 2;
+    return cut;
+}
+
 template <typename Source>
-static void launch_plain(rc_cuda *cuda, const char *operation, const Source &source, const plain_cut &cut, int images,
-                         bf16 *to)
+static void launch_plain(rc_cuda *cuda, const char *operation, const Source &source, const plain_cut &cut, bf16 *to)
 {
     rc_cuda_launch_early(cuda, operation,
                          source.what == PENDING_USUAL ? plain_kernel<PENDING_USUAL, Source>
                                                       : plain_kernel<PENDING_ANY, Source>,
-                         plain_grid(cut, images), PLAIN_THREADS, 0, source, cut, to);
+                         plain_grid(cut), cut.threads, 0, source, cut, to);
 }
 
 template <typename Source>
 static void write_plain(rc_cuda *cuda, const char *operation, const Source &source, const rc_tensor *shape, bf16 *to)
 {
-    launch_plain(cuda, operation, source, cut_plain(shape, source.channels()), shape->n, to);
+    bool value = Source::LOADS == 1;
+    launch_plain(cuda, operation, source,
+                 cut_plain(cuda, shape, source.channels(), value ? VALUE_THREADS : DRAW_THREADS,
+                           value ? VALUE_ROUNDS : DRAW_ROUNDS),
+                 to);
 }
 
 size_t rc_cuda_plain_bytes(int n, int h, int w, int c)
@@ -151,16 +177,15 @@ struct draw_arguments {
     gradient_source source, next; /* of the layer before: an activation is all that is pending */
     plain_cut cut;
     bf16 *to;
-    int images;
     const char *operation;
 };
 
 /* As plain_kernel, for both layers at once: what the one leaves is rounded as if it had gone to memory. */
-__global__ static void __launch_bounds__(PLAIN_THREADS, 2) two_draws_kernel(const __grid_constant__ draw_arguments a)
+__global__ static void __launch_bounds__(DRAW_THREADS, 4) two_draws_kernel(const __grid_constant__ draw_arguments a)
 {
     begin_after_kernel_before();
     const plain_cut &cut = a.cut;
-    int image = blockIdx.y, lanes = PLAIN_THREADS / cut.vectors, lane = threadIdx.x / cut.vectors;
+    int image = blockIdx.y, lanes = cut.threads / cut.vectors, lane = threadIdx.x / cut.vectors;
     int channel = (blockIdx.z * cut.vectors + threadIdx.x % cut.vectors) * 8;
     if (lane >= lanes || channel >= cut.cp)
         return;
@@ -171,9 +196,9 @@ __global__ static void __launch_bounds__(PLAIN_THREADS, 2) two_draws_kernel(cons
     for (int i = 0; i < 8; i++)
         none.row[gradient_source::SCALE].v[i] = 1;
     bf16 *map = a.to + (size_t)image * cut.h * cut.w * cut.cp + channel;
-    int first = blockIdx.x * lanes * PLAIN_PIXELS + lane;
+    int first = blockIdx.x * lanes * PLAIN_AT_ONCE * cut.rounds + lane;
 #pragma unroll 1
-    for (int round = 0; round < PLAIN_PIXELS / PLAIN_AT_ONCE; round++, first += PLAIN_AT_ONCE * lanes) {
+    for (int round = 0; round < cut.rounds; round++, first += PLAIN_AT_ONCE * lanes) {
         gradient_source::fetched fetched[PLAIN_AT_ONCE], next[PLAIN_AT_ONCE];
 #pragma unroll
         for (int u = 0; u < PLAIN_AT_ONCE; u++) {
@@ -199,13 +224,13 @@ static void launch_draw(rc_cuda *cuda)
 {
     static_assert(sizeof(draw_arguments) <= sizeof cuda->held.arguments, "no room for the arguments");
     const draw_arguments *a = (const draw_arguments *)cuda->held.arguments;
-    launch_plain(cuda, a->operation, a->source, a->cut, a->images, a->to);
+    launch_plain(cuda, a->operation, a->source, a->cut, a->to);
 }
 
 static void launch_two_draws(rc_cuda *cuda)
 {
     const draw_arguments *a = (const draw_arguments *)cuda->held.arguments;
-    rc_cuda_launch_early(cuda, a->operation, two_draws_kernel, plain_grid(a->cut, a->images), PLAIN_THREADS, 0, *a);
+    rc_cuda_launch_early(cuda, a->operation, two_draws_kernel, plain_grid(a->cut), a->cut.threads, 0, *a);
 }
 
 /* Is what `source` reads held back, and its dL/draw to take its place? */
@@ -226,11 +251,11 @@ static bool join_draw(rc_cuda *cuda, const gradient_source &source, const plain_
 void rc_cuda_write_draw(rc_cuda *cuda, const char *operation, const gradient_source &source, const rc_tensor *shape,
                         bf16 *to)
 {
-    plain_cut cut = cut_plain(shape, source.channels());
+    plain_cut cut = cut_plain(cuda, shape, source.channels(), DRAW_THREADS, DRAW_ROUNDS);
     if (join_draw(cuda, source, cut, to) || join_gradient(cuda, source, to))
         return;
     rc_cuda_enqueue_deferred(cuda);
-    const draw_arguments a = {source, gradient_source(), cut, to, shape->n, operation};
+    const draw_arguments a = {source, gradient_source(), cut, to, operation};
     *(draw_arguments *)cuda->held.arguments = a;
     cuda->held.partial = NULL;
     cuda->deferred = launch_draw;

@@ -197,9 +197,10 @@ template <strip_line LINE> struct line_sums {
     }
 };
 
-/* Grid: (blocks, tiles of c_out x tiles of c_in, phases of dL/draw from line to line). */
+/* Grid: (blocks, tiles of c_out x tiles of c_in, phases of dL/draw from line to line). All lines have the bound of the
+ * one with most threads: 128 registers leave room for a block that finishes a gradient meanwhile (conv_plain.cu). */
 template <strip_line LINE>
-__global__ void __launch_bounds__(line_threads(LINE), 1)
+__global__ void __launch_bounds__(line_threads(LINE_TWO), 1)
     strip_weight_kernel(const __grid_constant__ strip_weight_arguments a)
 {
     int tiles_i = a.ci / STRIP_SIDE, first_o = blockIdx.y / tiles_i * STRIP_SIDE;

@@ -114,13 +114,23 @@ template <typename Act> struct identity_arguments {
     Act *draw;
 };
 
+/* Threads of a block, and blocks of a multiprocessor. Those that write dL/draw fit beside one of conv_strip_weight.cu,
+ * whose products leave memory idle. */
+template <bool SUMS, bool DRAW, typename Act> constexpr int identity_threads()
+{
+    return SUMS && DRAW && sizeof(Act) == 2 ? MAP_THREADS / 2 : MAP_THREADS;
+}
+
+template <bool SUMS, bool DRAW, typename Act> constexpr int identity_blocks()
+{
+    return sizeof(Act) != 2 ? 2 : SUMS && DRAW ? 5 : 4;
+}
+
 /* skip_backward where the skip takes everything as it is and no value is to be computed: pixels need no coordinates,
  * and everything is loaded at once. SUMS: it may be asked for sums. DRAW: and copy_backward of the same gradient, to
  * `draw`, which may be its memory. */
 template <bool SUMS, bool DRAW, typename Act>
-__global__ static void __launch_bounds__(MAP_THREADS, sizeof(Act) != 2 || (SUMS && DRAW) ? 2
-                                                      : DRAW                             ? 3
-                                                                                         : 4)
+__global__ static void __launch_bounds__((identity_threads<SUMS, DRAW, Act>()), (identity_blocks<SUMS, DRAW, Act>()))
     identity_backward_kernel(const __grid_constant__ identity_arguments<Act> arguments)
 {
     const grad_view<Act> &dy = arguments.dy;
@@ -163,16 +173,24 @@ __global__ static void __launch_bounds__(MAP_THREADS, sizeof(Act) != 2 || (SUMS 
         finish_sums(e.partial, e.cut, sums);
 }
 
+template <bool SUMS, bool DRAW, typename Act>
+static void launch_identity_of(rc_cuda *cuda, const identity_arguments<Act> &a)
+{
+    rc_cuda_launch_early(cuda, "skip_backward", identity_backward_kernel<SUMS, DRAW, Act>, map_grid(a.e.cut),
+                         identity_threads<SUMS, DRAW, Act>(), 0, a);
+}
+
 /* What has been held back, until it is known whether dL/draw is to be written as well. */
 template <typename Act> static void launch_identity(rc_cuda *cuda)
 {
     static_assert(sizeof(identity_arguments<Act>) <= sizeof cuda->held.arguments, "no room for the arguments");
     const identity_arguments<Act> *a = (const identity_arguments<Act> *)cuda->held.arguments;
-    rc_cuda_launch_early(cuda, "skip_backward",
-                         !a->draw       ? identity_backward_kernel<true, false, Act>
-                         : a->e.partial ? identity_backward_kernel<true, true, Act>
-                                        : identity_backward_kernel<false, true, Act>,
-                         map_grid(a->e.cut), MAP_THREADS, 0, *a);
+    if (!a->draw)
+        launch_identity_of<true, false>(cuda, *a);
+    else if (a->e.partial)
+        launch_identity_of<true, true>(cuda, *a);
+    else
+        launch_identity_of<false, true>(cuda, *a);
 }
 
 /* Is the gradient of the skip of y held back, and can its kernel write dL/draw of y to dx, too? Not if dx is where
