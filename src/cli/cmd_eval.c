@@ -46,7 +46,10 @@ static int cell(const recollect_evaluation *e, int label, int said)
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
-enum { NAME_SIZE = 201 }; /* longer names are cut */
+enum {
+    NAME_SIZE = 201,  /* longer names are cut */
+    MANY_CLASSES = 20 /* with more, a terminal has no room for all that there is to say */
+};
 
 static void print_tasks(const recollect_model *model, const recollect_evaluation *e)
 {
@@ -61,18 +64,26 @@ static void print_tasks(const recollect_model *model, const recollect_evaluation
     }
 }
 
+/* Of a model that knows a thousand classes, those that there are images of. */
 static void print_classes(const recollect_model *model, const recollect_evaluation *e)
 {
     char name[NAME_SIZE], interval[RC_INTERVAL_SIZE];
+    int left_out = 0;
     for (int label = 0; label < e->classes; label++) {
+        if (e->class_images[label] == 0 && e->classes > MANY_CLASSES) {
+            left_out++;
+            continue;
+        }
         rc_column(recollect_model_class_name(model, label), 24, name, sizeof name);
         if (e->class_images[label] > 0)
-            rc_print("  %3d  %s %6.2f %%  (%d images; %s)", label + 1, name, e->class_accuracy[label],
-                     e->class_images[label],
+            rc_print("  %3d  %s %6.2f %%  (%d image%s; %s)", label + 1, name, e->class_accuracy[label],
+                     e->class_images[label], e->class_images[label] == 1 ? "" : "s",
                      rc_interval_text(e->class_accuracy[label], e->class_images[label], interval));
         else
             rc_print("  %3d  %s no images", label + 1, name);
     }
+    if (left_out > 0)
+        rc_print("  and %d class%s without images", left_out, left_out > 1 ? "es" : "");
 }
 
 /* Columns are the numbers that the list of classes shows. */
@@ -119,7 +130,6 @@ static void print_worst(const recollect_model *model, const recollect_evaluation
 
 static void print_text(const recollect_model *model, const recollect_evaluation *e)
 {
-    enum { WIDEST_MATRIX = 20 };
     char interval[RC_INTERVAL_SIZE];
     rc_print("accuracy %6.2f %%  (%d images, %d classes; 95 %% interval: %s)", e->accuracy, e->images, e->classes,
              rc_interval_text(e->accuracy, e->images, interval));
@@ -129,7 +139,7 @@ static void print_text(const recollect_model *model, const recollect_evaluation 
         print_tasks(model, e);
     rc_print("classes:");
     print_classes(model, e);
-    if (e->classes <= WIDEST_MATRIX)
+    if (e->classes <= MANY_CLASSES)
         print_matrix(e);
     else
         print_worst(model, e);

@@ -199,14 +199,14 @@ static const char *try_single_answers(rc_advice *a, const recollect_finding *fin
     return "look at single answers";
 }
 
+/* How long the model was trained, and on how many images, nobody knows any more: its file does not say. */
 static const char *try_new_model(rc_advice *a, const recollect_finding *finding)
 {
-    char more[64];
     (void)finding;
     begin(a, "learn FOLDER");
-    snprintf(more, sizeof more, " --out NEW.safetensors --epochs %d", a->epochs);
-    add(a, more);
-    return "train a new model twice as long, from FOLDER";
+    add(a, " --out NEW.safetensors");
+    return "teach a new model more images of each class, from FOLDER, or begin with a published net ('recollect import "
+           "--help')";
 }
 
 static const char *try_to_teach(rc_advice *a, const recollect_finding *finding)
@@ -260,12 +260,9 @@ const char *rc_advise(void *advice, const recollect_finding *finding)
 
 void rc_advice_begin(rc_advice *a, const recollect_model *model, const recollect_learn_result *lesson)
 {
-    int epochs = lesson != NULL ? lesson->epochs : 0;
     enum { MOST_EPOCHS = 100000 };
-    char value[64];
+    int epochs = lesson != NULL ? lesson->epochs : 0;
     recollect_model_info info = {.size = sizeof info};
-    if (epochs == 0 && recollect_model_get(model, "epochs", value, sizeof value) == RECOLLECT_OK)
-        epochs = (int)strtol(value, NULL, 10);
     a->epochs = epochs < MOST_EPOCHS / 2 ? 2 * epochs : MOST_EPOCHS;
     a->head = lesson != NULL && strcmp(lesson->adapt, "head") == 0;
     a->dreams = recollect_model_get_info(model, &info) == RECOLLECT_OK && strcmp(info.method, "cwd") == 0;

@@ -16,7 +16,7 @@ typedef struct rc_advice {
     const char *data;             /* its last one */
     const char *out;              /* the model that learn wrote */
     int known;                    /* classes before a lesson */
-    int epochs;                   /* twice those of the lesson, or of the model */
+    int epochs;                   /* twice those of the lesson */
     bool dreams;                  /* the model was taught by CwD */
     bool head;                    /* the lesson changed the head alone */
     char text[16384];             /* the command that was made last */

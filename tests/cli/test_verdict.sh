@@ -154,6 +154,38 @@ says "warning: 4 of 6 classes were not scored, because there is no image of them
 says "warning: 1 image could not be read and was left out"
 [ "$(suggested "4 of 6 classes")" = "recollect eval good.safetensors part" ] || fail "suggested: $(cat out.txt)"
 
+# Half of the images of each class lie in the folder of the next one: weak. The file does not say how long the model was
+# trained, so no number of epochs is suggested.
+mkdir mixed
+mapfile -t classes < <(ls old)
+for i in "${!classes[@]}"; do
+    next=${classes[$(((i + 1) % ${#classes[@]}))]}
+    mkdir -p "mixed/${classes[i]}" "mixed/$next"
+    find "old/${classes[i]}" -type f | sort | while read -r file; do
+        odd=$((1 - ${odd:-0}))
+        target=${classes[i]}
+        [ $odd -eq 0 ] || target=$next
+        cp "$file" "mixed/$target/${classes[i]}-$(basename "$file")"
+    done
+done
+"$recollect" eval good.safetensors mixed >out.txt 2>err.txt || fail "$(cat err.txt)"
+grep -q "^Verdict: weak (" out.txt || fail "half of the labels are wrong, and it is not weak: $(cat out.txt)"
+grep -A 1 "^warning: the accuracy is " out.txt | grep -q ": recollect learn FOLDER --out NEW.safetensors$" ||
+    fail "suggested for a weak model: $(cat out.txt)"
+
+# Of many classes those are listed that there are images of.
+"$make_images" procedural:22 train 0 22 2 png many
+"$recollect" learn many --out many.safetensors "${tiny[@]}" "${short[@]}" >out.txt 2>err.txt || fail "$(cat err.txt)"
+mkdir seen
+mapfile -t classes < <(ls many)
+cp -r "many/${classes[3]}" "many/${classes[20]}" seen/
+rm "$(find "seen/${classes[20]}" -type f | sort | head -n 1)"
+"$recollect" eval many.safetensors seen >out.txt 2>err.txt || fail "$(cat err.txt)"
+[ "$(sed -n '/^classes:/,/^most confused/p' out.txt | wc -l)" -eq 5 ] || fail "classes without images are listed: $(cat out.txt)"
+grep -qE "^    4  ${classes[3]} .*\(2 images; " out.txt && grep -qE "^   21  ${classes[20]} .*\(1 image; " out.txt ||
+    fail "the classes that have images are not listed: $(cat out.txt)"
+says "  and 20 classes without images"
+
 # ---- what is said about it -------------------------------------------------------------------------------------------
 "$recollect" manual | grep -F "3: done, but there are warnings, and \\-\\-strict was given" >/dev/null || fail "the manual has no exit code 3"
 
