@@ -20,7 +20,7 @@ void rc_image_convert(const uint8_t *in, int from, size_t count, int to, uint8_t
     }
 }
 
-rc_status rc_image_allocate(const rc_image_request *request, uint64_t h, uint64_t w, int c, rc_image *image)
+rc_status rc_image_check_size(const rc_image_request *request, uint64_t h, uint64_t w)
 {
     if (h < 1 || w < 1)
         return rc_fail(RC_FORMAT, "the picture has %llu x %llu pixels", (unsigned long long)w, (unsigned long long)h);
@@ -30,6 +30,12 @@ rc_status rc_image_allocate(const rc_image_request *request, uint64_t h, uint64_
     if (h * w / RC_IMAGE_MAX_PIXELS_PER_BYTE > request->size)
         return rc_fail(RC_FORMAT, "%zu bytes cannot hold a picture of %llu x %llu pixels", request->size,
                        (unsigned long long)w, (unsigned long long)h);
+    return RC_OK;
+}
+
+rc_status rc_image_allocate(const rc_image_request *request, uint64_t h, uint64_t w, int c, rc_image *image)
+{
+    RC_TRY(rc_image_check_size(request, h, w));
     image->h = (int)h;
     image->w = (int)w;
     image->c = c;

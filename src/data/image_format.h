@@ -26,7 +26,9 @@ rc_status rc_gif_decode(rc_image_request *request, rc_image *image);
  * they run out of memory half-way: libtiff 4.5.0 and libwebp 1.2.4 do. */
 rc_status rc_image_check_memory(const rc_image *image);
 
-/* Refuses what is too large, then allocates the pixels. */
+/* Refuses what is too large. */
+rc_status rc_image_check_size(const rc_image_request *request, uint64_t h, uint64_t w);
+/* Does so, then allocates the pixels. */
 rc_status rc_image_allocate(const rc_image_request *request, uint64_t h, uint64_t w, int c, rc_image *image);
 
 #endif

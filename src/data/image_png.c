@@ -87,14 +87,15 @@ static void find_orientation(coder *c)
 static rc_status read_picture(coder *c)
 {
     png_set_read_fn(c->png, c, give_bytes);
-    png_set_user_limits(c->png, RC_IMAGE_MAX_SIDE, RC_IMAGE_MAX_SIDE);
+    png_set_user_limits(c->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* we say it better */
     png_set_chunk_malloc_max(c->png, LARGEST_CHUNK);
     png_set_chunk_cache_max(c->png, MOST_CHUNKS);
     png_read_info(c->png, c->info);
+    png_uint_32 h = png_get_image_height(c->png, c->info), w = png_get_image_width(c->png, c->info);
+    RC_TRY(rc_image_check_size(c->request, h, w));
     ask_for_bytes(c);
     int passes = png_set_interlace_handling(c->png);
     png_read_update_info(c->png, c->info);
-    png_uint_32 h = png_get_image_height(c->png, c->info), w = png_get_image_width(c->png, c->info);
     int channels = png_get_channels(c->png, c->info);
     size_t bytes = (size_t)w * (size_t)channels;
     if ((channels != 1 && channels != 3) || png_get_rowbytes(c->png, c->info) != bytes)

@@ -462,6 +462,11 @@ static void limits_of_pictures_are_exact(void **state)
 static void huge_pictures_of_libraries_are_refused(void **state)
 {
     (void)state;
+    /* The width, what follows it, and the checksum. */
+    refuse_changed("rgb.png", 16, "\0\0\xEA\x60\0\0\0\x0D\x08\x02\0\0\0\x1C\x0A\x07\xC8", 17, RC_UNSUPPORTED,
+                   "the picture has 60000 x 13 pixels, more than 20000 on a side or 67108864 in all");
+    refuse_changed("rgb.png", 16, "\x7F\xFF\xFF\xFF\0\0\0\x0D\x08\x02\0\0\0\x58\x96\x64\xF1", 17, RC_UNSUPPORTED,
+                   "the picture has 2147483647 x 13 pixels, more than 20000 on a side or 67108864 in all");
     if (RC_HAS_GIF) {
         refuse_changed("palette.gif", 6, "\xFF\xFF\xFF\xFF", 4, RC_UNSUPPORTED,
                        "the picture has 65535 x 65535 pixels, more than 20000 on a side or 67108864 in all");
