@@ -81,9 +81,9 @@ rc_status rc_setting_check_choice(const rc_setting *row, const char *value)
     return rc_fail(RC_INVALID_ARGUMENT, "%s is %s%s%s, expected %s", row->name, quote, value, quote, choices);
 }
 
-rc_status rc_setting_check_number(const rc_setting *row, double value, double high)
+static rc_status check_number(const rc_setting *row, double value)
 {
-    RC_TRY(in_range(row->name, "", value, row->low, high));
+    RC_TRY(in_range(row->name, "", value, row->low, row->high));
     if (row->multiple_of > 0 && fmod(value, row->multiple_of) != 0)
         return rc_fail(RC_INVALID_ARGUMENT, "%s is %.0f, expected a multiple of %d", row->name, value,
                        row->multiple_of);
@@ -106,10 +106,10 @@ rc_status rc_setting_check(const rc_setting *row, const void *structure)
     case RC_SETTING_TEXT: return row->choices != NULL ? rc_setting_check_choice(row, field) : RC_OK;
     case RC_SETTING_WHOLE:
         if (row->choices == NULL)
-            return rc_setting_check_number(row, *(const int *)field, row->high);
+            return check_number(row, *(const int *)field);
         snprintf(text, sizeof text, "%d", *(const int *)field);
         return rc_setting_check_choice(row, text);
-    case RC_SETTING_NUMBER: return rc_setting_check_number(row, *(const double *)field, row->high);
+    case RC_SETTING_NUMBER: return check_number(row, *(const double *)field);
     case RC_SETTING_LIST: return check_list(row, field, *(const int *)(const void *)(start + row->count_offset));
     case RC_SETTING_SEED:
     case RC_SETTING_SWITCH: return RC_OK;

@@ -108,9 +108,8 @@ typedef struct rc_setting {
 const char *rc_setting_type(const rc_setting *row);
 /* Is the value of the field in its range? The message names the setting, its value and what was expected. */
 rc_status rc_setting_check(const rc_setting *row, const void *structure);
-/* The same for a given value, and for an upper end that another setting gives. */
+/* The same for a given value. */
 rc_status rc_setting_check_choice(const rc_setting *row, const char *value);
-rc_status rc_setting_check_number(const rc_setting *row, double value, double high);
 /* What it takes: "1 to 4096", "0, 1 or 3", "8 to 4096, a multiple of 8", "at most 31 characters", "true or false". */
 void rc_setting_range(const rc_setting *row, char *text, size_t size);
 

@@ -36,12 +36,13 @@ void rc_settings_code_profile(rc_settings *settings)
 
 rc_status rc_settings_check(const rc_settings *s)
 {
-    for (int i = 0; i < ROWS; i++) {
-        bool refines = rows[i].offset == offsetof(rc_settings, refine_epochs);
-        if (refines) /* at the end of the epochs, of which one must be left */
-            RC_TRY(rc_setting_check_number(&rows[i], s->refine_epochs, s->epochs - 1));
-        else
-            RC_TRY(rc_setting_check(&rows[i], s));
-    }
+    for (int i = 0; i < ROWS; i++)
+        RC_TRY(rc_setting_check(&rows[i], s));
+    if (s->refine_epochs >= s->epochs)
+        return rc_fail(
+            RC_INVALID_ARGUMENT,
+            "refine_epochs is %d, expected 0 to %d: refinement is the end of the %d epoch%s, and leaves one or "
+            "more",
+            s->refine_epochs, s->epochs - 1, s->epochs, s->epochs == 1 ? "" : "s");
     return RC_OK;
 }

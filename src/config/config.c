@@ -61,7 +61,7 @@ static rc_status unknown(const char *key)
 {
     const char *nearest = rc_nearest(key, item_name, NULL);
     return nearest != NULL ? rc_fail(RC_INVALID_ARGUMENT, "there is no setting '%s'; did you mean '%s'?", key, nearest)
-                           : rc_fail(RC_INVALID_ARGUMENT, "there is no setting '%s'; the manual lists them", key);
+                           : rc_fail(RC_INVALID_ARGUMENT, "there is no setting '%s'; docs/settings.md lists them", key);
 }
 
 static rc_status wrong(const rc_setting *row, const char *value)

@@ -201,6 +201,8 @@ analyze 2 ledger
 complains 'which run'
 analyze 2 leger run
 complains "unknown analysis 'leger'; did you mean 'ledger'"
+analyze 2 accuracies run
+complains "unknown analysis 'accuracies', expected ledger|dkl|norms|gradient|cost"
 analyze 2 ledger run more
 complains "unexpected argument 'more'"
 analyze 1 ledger nowhere

@@ -49,6 +49,7 @@ expect 2 "where shall the page go?" "$work/run/cwd/results.json"
 mkdir "$work/empty"
 expect 1 "there is no run in '$work/empty'" "$work/empty"
 expect 1 "cannot open '$work/nowhere'" "$work/nowhere" --csv
+expect 1 "cannot open '$work/nowhere'" "$work/nowhere"
 mkdir -p "$work/torn/cwd"
 head -c 5000 "$work/run/cwd/results.json" >"$work/torn/cwd/results.json"
 expect 1 "$work/torn/cwd/results.json" "$work/torn"

@@ -80,7 +80,8 @@ static void lists_are_checked(void **state)
     SUCCEEDS(rc_run_settings_check(&run.settings));
     small_run_set(&run, "epochs", "1");
     small_run_set(&run, "refine_epochs", "1");
-    REFUSED(rc_experiment_run(&run.settings), RC_INVALID_ARGUMENT, "refine_epochs is 1, expected 0 to 0");
+    REFUSED(rc_experiment_run(&run.settings), RC_INVALID_ARGUMENT,
+            "refine_epochs is 1, expected 0 to 0: refinement is the end of the 1 epoch, and leaves one or more");
     assert_false(is_there("out"));
 }
 

@@ -235,7 +235,7 @@ static void unknown_keys_get_the_nearest_name(void **state)
     assert_non_null(strstr(message, "here, line 2, column 14: there is no setting 'lambda_warr'; did you mean"));
     assert_non_null(strstr(message, "'lambda_war'?"));
     assert_non_null(strstr(refused("invresion_steps: 3"), "did you mean 'inversion_steps'?"));
-    assert_non_null(strstr(refused("zzzzzzzzzzzzzzzzzzzzzzz: 3"), "the manual lists them"));
+    assert_non_null(strstr(refused("zzzzzzzzzzzzzzzzzzzzzzz: 3"), "docs/settings.md lists them"));
     assert_non_null(strstr(refused("batch: many"), "batch is 'many', expected a whole number"));
     assert_non_null(strstr(refused("learning_rate: 1e"), "learning_rate is '1e', expected a number"));
     assert_non_null(strstr(refused("learning_rate: inf"), "expected a number"));

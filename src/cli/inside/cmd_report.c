@@ -18,11 +18,12 @@ static const rc_option options[OPTIONS] = {
     [TABLE] = {"table", RC_OPTION_TEXT, RC_REPORT_TABLE_NAMES, NULL, "only this table", 0, 0},
 };
 
-/* Where the page goes if nobody says so: into the run. Of several runs none is the place for it. */
+/* Where the page goes if nobody says so: into the run, also into one that is not there, which is refused later. Of
+ * several runs none is the place for it. */
 static bool choose_out(int count, char **arguments, char path[RC_PATH_SIZE])
 {
     struct stat about;
-    return count == 1 && stat(arguments[0], &about) == 0 && S_ISDIR(about.st_mode) &&
+    return count == 1 && (stat(arguments[0], &about) != 0 || S_ISDIR(about.st_mode)) &&
            rc_path_in(arguments[0], "report.html", path) == RC_OK;
 }
 
@@ -75,7 +76,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(self, "--table is for --markdown, --latex and --csv: a page has all tables");
     if (out == NULL && settings.format == RC_REPORT_HTML) {
         if (!choose_out(count, arguments, chosen))
-            return rc_wrong_usage(self, "where shall the page go? --out FILE says it");
+            return rc_wrong_usage(self, "where shall the page go? --out FILE says it, such as --out report.html");
         out = chosen;
     }
     return make(&settings, out);
