@@ -79,7 +79,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
 
 const rc_command rc_command_import = {
     .name = "import",
-    .summary = "make a model of a published classifier's weights",
+    .summary = "Makes a model of a published classifier's weights.",
     .arguments = "FILE",
     .details = "FILE holds the state_dict of a net: a .pth or .pt file of PyTorch (nothing in it is executed) or a\n"
                "safetensors file with the same names. The model that it becomes knows the classes of the net, can\n"

@@ -273,7 +273,7 @@ const rc_command rc_command_learn = {
         "share/doc/recollect/docs/learn.md says more.",
     .examples = "  recollect learn animals/ --out animals.safetensors\n"
                 "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
-                "  recollect learn more.safetensors fish/ --out all.safetensors --old-test animals/ --epochs 80",
+                "  recollect learn more.safetensors fish/ --out all.safetensors --old-test animals/",
     .option = options,
     .options = OPTIONS,
     .run = run,

@@ -15,7 +15,7 @@ enum { TOP, REJECT, JSON, CSV, LIST, STRICT, BACKEND, PRECISION, DEVICE_MEMORY, 
 static const rc_option options[OPTIONS] = {
     [TOP] = {"top", RC_OPTION_INTEGER, "N", "3", "classes to show for each image", 1, 100000},
     [REJECT] = {"reject", RC_OPTION_INTEGER, "PERCENT", NULL,
-                "answer 'none of these' for images that fewer of the known images are as strange as", 1, 100},
+                "answer 'none of these' for images whose 'stranger' is below PERCENT", 1, 100},
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "one JSON object a line", 0, 0},
     [CSV] = {"csv", RC_OPTION_FLAG, NULL, NULL, "a table: a line of CSV for each image below a line of names", 0, 0},
     [LIST] = {"list", RC_OPTION_FLAG, NULL, NULL, "'-' is a list of paths, one a line, not an image", 0, 0},

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,10 +10,20 @@
 #include "recollect/recollect.h"
 
 static const rc_command *const commands[] = {
-    &rc_command_run,     &rc_command_watch,      &rc_command_reproduce, &rc_command_report, &rc_command_learn,
-    &rc_command_predict, &rc_command_eval,       &rc_command_dream,     &rc_command_import, &rc_command_export,
-    &rc_command_methods, &rc_command_info,       &rc_command_analyze,   &rc_command_bench,  &rc_command_selftest,
-    &rc_command_pack,    &rc_command_completion, &rc_command_manual,
+    &rc_command_learn,     &rc_command_predict, &rc_command_eval,       &rc_command_dream, &rc_command_info,
+    &rc_command_import,    &rc_command_export,  &rc_command_run,        &rc_command_watch, &rc_command_report,
+    &rc_command_reproduce, &rc_command_analyze, &rc_command_methods,    &rc_command_pack,  &rc_command_bench,
+    &rc_command_selftest,  &rc_command_manual,  &rc_command_completion,
+};
+
+/* What the list of commands is divided into. */
+static const struct {
+    const rc_command *first;
+    const char *title;
+} groups[] = {
+    {&rc_command_learn, "teach and use a model:"},
+    {&rc_command_run, "repeat experiments:"},
+    {&rc_command_bench, "look after the program:"},
 };
 
 const rc_command *rc_command_at(int index)
@@ -33,19 +44,27 @@ static const char *first_word(const void *context, int index)
 
 static void print_usage(void)
 {
-    rc_print_own("usage: recollect COMMAND [ARGUMENT]... [OPTION]...\n\n"
-                 "Teaches an image classifier new classes without keeping the old images.\n\n"
-                 "commands:");
+    enum { COLUMN = 13 };
+    char left[80];
+    rc_print_own("usage: recollect COMMAND [ARGUMENT]... [OPTION]...\n");
+    rc_print_beside("", 0, "Teaches an image classifier new classes without keeping the old images.");
     const rc_command *command;
-    for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
-        rc_print_own("  %-10s %s", command->name, command->summary);
-    rc_print_own("\n  --help     show this text; 'recollect COMMAND --help' explains a command\n"
-                 "  --version  show the version\n\n"
-                 "examples:\n"
+    for (int i = 0; (command = rc_command_at(i)) != NULL; i++) {
+        for (size_t k = 0; k < sizeof groups / sizeof *groups; k++)
+            if (groups[k].first == command)
+                rc_print_own("\n%s", groups[k].title);
+        snprintf(left, sizeof left, "  %s", command->name);
+        rc_print_beside(left, COLUMN, command->summary);
+    }
+    rc_print_own("%s", "");
+    rc_print_beside("  --help", COLUMN, "show this text; 'recollect COMMAND --help' explains a command");
+    rc_print_beside("  --version", COLUMN, "show the version");
+    rc_print_own("\nexamples:\n"
                  "  recollect learn animals/ --out animals.safetensors\n"
                  "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
-                 "  recollect predict more.safetensors photo.jpg\n\n"
-                 "exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but with warnings (--strict), 130 interrupted");
+                 "  recollect predict more.safetensors photo.jpg\n");
+    rc_print_beside(
+        "", 0, "exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but with warnings (--strict), 130 interrupted");
 }
 
 /* Where stdin, stdout or stderr is closed, the next file that is opened gets its number, and what is printed goes into

@@ -3,55 +3,128 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
 /* ---- help ----------------------------------------------------------------------------------------------------- */
 
-enum { COLUMN = 28 };
+enum { COLUMN = 31 }; /* where the help of an option begins */
+
+/* Columns of a line of help: those of the terminal, but lines that are too long or too short are hard to read. */
+static int help_columns(void)
+{
+    enum { NARROWEST = 60, WIDEST = 100 };
+    struct winsize window;
+    int columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : WIDEST;
+    return columns < NARROWEST ? NARROWEST : columns > WIDEST ? WIDEST : columns;
+}
+
+/* A line that is filled with words. */
+typedef struct line {
+    int indent, columns; /* where its words begin and end */
+    size_t used;
+    char text[256];
+} line;
+
+/* A line whose words stand beside `left`, or below it where that is too long. */
+static line begin_line(const char *left, int indent)
+{
+    line l = {.indent = indent, .columns = help_columns()};
+    if (strlen(left) >= (size_t)indent && indent > 0) {
+        rc_print_own("%s", left);
+        left = "";
+    }
+    l.used = (size_t)snprintf(l.text, sizeof l.text, "%-*s", indent, left);
+    return l;
+}
+
+static void end_line(line *l)
+{
+    if (l->used > (size_t)l->indent)
+        rc_print_own("%s", l->text);
+    l->used = (size_t)snprintf(l->text, sizeof l->text, "%*s", l->indent, "");
+}
+
+static void add_word(line *l, const char *word, size_t length)
+{
+    bool first = l->used == (size_t)l->indent;
+    if (!first && l->used + 1 + length > (size_t)l->columns) {
+        end_line(l);
+        first = true;
+    }
+    int used = snprintf(l->text + l->used, sizeof l->text - l->used, "%s%.*s", first ? "" : " ", (int)length, word);
+    l->used = l->used + (size_t)used < sizeof l->text ? l->used + (size_t)used : sizeof l->text - 1;
+}
+
+/* Words, in as many lines as they take. What begins with a blank in its own line is laid out already. */
+static void add_words(line *l, const char *text)
+{
+    while (*text != '\0') {
+        size_t length = strcspn(text, " \n");
+        add_word(l, text, length);
+        text += length;
+        if (*text == '\n' && text[1] == ' ') {
+            length = strcspn(text + 1, "\n");
+            end_line(l);
+            rc_print_own("%.*s", (int)length, text + 1);
+            text += 1 + length;
+        }
+        text += strspn(text, *text == '\n' && text[1] == ' ' ? "" : " \n");
+    }
+}
 
 /* Where the library has a list of what the option takes: that list, in lines below the help. */
 static void print_choices(const rc_command *command, const rc_option *o)
 {
-    enum { WIDTH = 90 }; /* of a line, beside the column */
-    char line[128] = "there are";
+    line l = begin_line("", COLUMN);
     const char *choice;
-    for (int i = 0; (choice = rc_option_choice(command, o, i)) != NULL; i++) {
-        size_t used = strlen(line);
-        if (used + strlen(choice) + 3 > WIDTH - COLUMN) {
-            rc_print_own("  %*s %s", COLUMN, "", line);
-            used = 0;
-        }
-        snprintf(line + used, sizeof line - used, "%s%s", used > 0 ? " " : "", choice);
-    }
-    rc_print_own("  %*s %s", COLUMN, "", line);
+    add_words(&l, "there are");
+    for (int i = 0; (choice = rc_option_choice(command, o, i)) != NULL; i++)
+        add_word(&l, choice, strlen(choice));
+    end_line(&l);
 }
 
 static void print_option(const rc_command *command, const rc_option *o)
 {
-    char left[80], fallback[80] = "";
-    snprintf(left, sizeof left, "--%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
-    if (o->fallback)
-        snprintf(fallback, sizeof fallback, " (default: %s)", o->fallback);
-    if (strlen(left) > COLUMN)
-        rc_print_own("  %s\n  %*s %s%s", left, COLUMN, "", o->help, fallback);
-    else
-        rc_print_own("  %-*s %s%s", COLUMN, left, o->help, fallback);
+    char left[80], fallback[80];
+    snprintf(left, sizeof left, "  --%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+    line l = begin_line(left, COLUMN);
+    add_words(&l, o->help);
+    if (o->fallback) {
+        snprintf(fallback, sizeof fallback, "(default: %s)", o->fallback);
+        add_word(&l, fallback, strlen(fallback));
+    }
+    end_line(&l);
     if (o->type != RC_OPTION_LIST && rc_option_choice(command, o, 0) != NULL)
         print_choices(command, o);
+}
+
+void rc_print_beside(const char *left, int indent, const char *text)
+{
+    line l = begin_line(left, indent);
+    add_words(&l, text);
+    end_line(&l);
+}
+
+static void print_paragraph(const char *text)
+{
+    rc_print_own("%s", "");
+    rc_print_beside("", 0, text);
 }
 
 static int print_help(const rc_command *command)
 {
     rc_print_own("usage: recollect %s%s%s%s", command->name, command->arguments ? " " : "",
                  command->arguments ? command->arguments : "", command->options ? " [OPTION]..." : "");
-    rc_print_own("\n%s", command->summary);
+    print_paragraph(command->summary);
     if (command->details)
-        rc_print_own("\n%s", command->details);
+        print_paragraph(command->details);
     rc_print_own("\noptions:");
     for (int i = 0; i < command->options; i++)
         print_option(command, &command->option[i]);
-    rc_print_own("  %-*s %s", COLUMN, "--help", "show this text");
+    rc_print_beside("  --help", COLUMN, "show this text");
     if (command->examples)
         rc_print_own("\nexamples:\n%s", command->examples);
     return RC_EXIT_DONE;

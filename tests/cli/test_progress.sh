@@ -53,6 +53,16 @@ lines() {
     [ "$(head -n 1 percent.txt)" -lt 40 ] || fail "it begins at $(head -n 1 percent.txt) %"
     [ "$(tail -n 1 percent.txt)" -eq 100 ] || fail "it ends at $(tail -n 1 percent.txt) %"
 
+    # Help, too, fits into the window, but for examples; in a narrow one a text goes on in its column.
+    for columns in 60 80; do
+        for command in "" learn run bench analyze; do
+            "$in_terminal" $columns "$recollect" $command --help | tr -d '\r' | sed '/^examples:/,$d' >seen.txt
+            [ "$(awk -v most=$columns 'length($0) > most' seen.txt | grep -v '^usage' | grep -vcE '^  [a-z]+  +[a-z]')" -eq 0 ] ||
+                fail "$columns columns of help of '$command': $(cat seen.txt)"
+        done
+    done
+    "$in_terminal" 60 "$recollect" --help | tr -d '\r' | grep -A 1 '^  learn      Teaches new classes' |
+        grep -qE '^             [a-z]' || fail "help does not go on in its column"
     "$in_terminal" 80 "$recollect" "${short[@]}" --verbose >seen.txt
     [ "$(widest seen.txt)" -lt 80 ] || fail "--verbose: a line of $(widest seen.txt) columns"
     live seen.txt | grep -E "inversion [0-9]+/20  ($losses)" >/dev/null || fail "--verbose shows no losses: $(live seen.txt)"

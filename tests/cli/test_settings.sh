@@ -40,12 +40,12 @@ refused() { # refused TEXT COMMAND ARGUMENT...: with code 2, and a message that 
     fi
 }
 
-commands=$("$program" --help | awk '/^commands:/ { on = 1; next } on && NF == 0 { exit } on { print $1 }')
+commands=$("$program" --help | sed '/^examples:/,$d' | awk '/^  [a-z]/ { print $1 }')
 setters=()
 for command in $commands; do
     if "$program" "$command" --help | grep '^  --set ' >/dev/null; then setters+=("$command"); fi
 done
-[ "${setters[*]}" = "run learn analyze" ] || fail "commands with --set are '${setters[*]}': a new one has a row above"
+[ "${setters[*]}" = "learn run analyze" ] || fail "commands with --set are '${setters[*]}': a new one has a row above"
 
 # ---- every setting ---------------------------------------------------------------------------------------------------
 # name, what it takes; the page is compared with the program elsewhere (unit/settings).

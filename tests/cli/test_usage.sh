@@ -93,9 +93,19 @@ expect 2 only-stderr "there is no setting 'merge'; did you mean" run demo --set 
 expect 1 only-stderr "1024 at a time, net 'resnet-small'" run demo --data procedural:10 --out no --max-memory 100M \
     --set images_per_class=5 --set epochs=1 --set refine_epochs=0 --set batch=1024
 expect 1 only-stderr "cannot read '/dev/zero': it is a device" info /dev/zero
-for command in run watch reproduce report learn predict eval dream export methods info analyze bench selftest pack completion manual; do
+for command in run watch reproduce report learn predict eval dream import export methods info analyze bench selftest pack completion manual; do
     expect 0 only-stdout "usage: recollect $command" "$command" --help
     expect 0 only-stdout "examples:" "$command" --help
+    expect 0 only-stdout "  $command " --help
+    # Lines of help fit, but for examples, which one copies; their presets are there.
+    long=$("$program" "$command" --help | sed '/^examples:/,$d' | awk 'length($0) > 100')
+    if [ -n "$long" ]; then
+        echo "FAILED: recollect $command --help: more than 100 columns: $long"
+        failures=$((failures + 1))
+    fi
+    while read -r preset; do
+        expect 0 only-stdout "format: " run "$preset" --print-config
+    done < <("$program" "$command" --help | sed -n 's/^  recollect run \([^ ]*\).*/\1/p')
 done
 expect 0 only-stdout "(default: cpu)" selftest --help
 expect 0 only-stdout "epochs a task, refinement included. Takes 1 to 100000; the default is 200. Read by: training." manual

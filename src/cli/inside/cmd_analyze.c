@@ -35,8 +35,8 @@ enum {
 static const rc_option options[OPTIONS] = {
     [DATA] = {"data", RC_OPTION_TEXT, "PATH", NULL, "where the run's images are, if not where they were", 0, 0},
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", NULL, "methods to look at; else all that the run has", 0, 0},
-    [TASK] = {"task", RC_OPTION_INTEGER, "N", "0", "dkl: the model after task N (1); gradient: train task N again (2)",
-              0, 256},
+    [TASK] = {"task", RC_OPTION_INTEGER, "N", NULL,
+              "dkl: the model after task N, else 1; gradient: train task N again, else 2", 0, 256},
     [SET] = {"set", RC_OPTION_LIST, "NAME=VALUE", NULL, "dkl, gradient: changes a setting of the run, for this time", 0,
              0},
     [SAMPLES] = {"samples", RC_OPTION_INTEGER, "N", "10000", "dkl: samples of each estimate", 2, 10000000},
@@ -343,7 +343,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (what == NULL) {
         const char *nearest = recollect_nearest(arguments[0], analysis_at, NULL);
         return nearest ? rc_wrong_usage(self, "unknown analysis '%s'; did you mean '%s'?", arguments[0], nearest)
-                       : rc_wrong_usage(self, "unknown analysis '%s'", arguments[0]);
+                       : rc_wrong_usage(self, "unknown analysis '%s', expected %.*s", arguments[0],
+                                        (int)strcspn(self->arguments, " "), self->arguments);
     }
     rc_config any = rc_config_default(); /* a value that no run can have is wrong usage, whatever this run has */
     rc_status status = RC_OK;

@@ -19,7 +19,6 @@ enum {
     STRICT,
     MAX_MEMORY,
     THREADS,
-    VERBOSE,
     OPTIONS
 };
 
@@ -38,7 +37,6 @@ static const rc_option options[OPTIONS] = {
     [STRICT] = {"strict", RC_OPTION_FLAG, NULL, NULL, "exit with 3 if something was left out", 0, 0},
     [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [THREADS] = RC_OPTION_THREADS,
-    [VERBOSE] = RC_OPTION_VERBOSE,
 };
 
 static rc_status read_config(const rc_option_value *value, const char *data, rc_config *config)
@@ -73,7 +71,6 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (status != RC_OK)
         return rc_wrong_settings(self, status);
     rc_memory_allow((size_t)value[MAX_MEMORY].integer, 0);
-    rc_progress_verbose(value[VERBOSE].given);
     rc_catch_interrupts();
     rc_watch watch = {
         .log = {.write = rc_note_log, .level = RC_LOG_INFO}, .progress = rc_tell_progress, .cancelled = rc_interrupted};
@@ -104,7 +101,7 @@ const rc_command rc_command_pack = {
                "checksum, and a damaged one is refused by its number.",
     .examples = "  recollect pack photos --out photos.pack --size 64\n"
                 "  recollect pack imagenet100 --out imagenet100.pack --size 224 --resize 256\n"
-                "  recollect run imagenet100 --data imagenet100.pack --set resize=256 --out run",
+                "  recollect run imagenet100-10 --data imagenet100.pack --set resize=256 --out run",
     .option = options,
     .options = OPTIONS,
     .run = run,
