@@ -69,6 +69,10 @@ static void draw_rkd(rc_case *c)
         p->n = RC_CHOOSE(c, 33, 130);
     if (c->number == 0) /* more than one for each lane of a warp */
         p->n = 33;
+    if (c->number == 1) /* more than a warp's lanes take at a time */
+        p->n = 130;
+    if (c->number == 2 && !c->quick) /* more than a block takes at a time */
+        p->n = 260;
     rc_case_say(c, "n %d, d %d", p->n, p->d);
     draw_rkd_buffers(c, p);
     if (p->n > 33) { /* of millions of angles rounding would decide about some signs: so many have eight shapes */

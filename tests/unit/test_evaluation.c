@@ -157,74 +157,125 @@ static void scores_are_those_of_each_image(void **state)
 }
 
 /* An image that is mirrored by hand has answers of its own; the mean of both is what a scorer says that mirrors. */
-static void mirrored_scores_are_means_of_both(void **state)
+static void expect_means_of_both(world *w, const rc_classifier *classifier)
 {
-    world *w = *state;
-    enum { N = 7, BATCH = 3, ANSWERS = CLASSES + D };
+    enum { N = 7, BATCH = 3, MOST = N * (3 * D + D) };
+    const int answers = N * classifier->head.classes, all = answers + N * D;
     uint8_t mirrored[N * IMAGE];
-    float own[N * ANSWERS], turned[N * ANSWERS], both[N * ANSWERS];
+    float own[MOST], turned[MOST], both[MOST];
     rc_scorer *scorer;
+    assert_in_range(all, 1, MOST);
     for (int i = 0; i < N * IMAGE; i++) {
         int column = i / C % W;
         mirrored[i] = w->images[i + (W - 1 - 2 * column) * C];
     }
-    SUCCEEDS(rc_scorer_create(be, &w->classifier, BATCH, &w->normalisation, &scorer));
-    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, own, own + N * CLASSES));
-    SUCCEEDS(rc_scorer_run(scorer, mirrored, NULL, N, turned, turned + N * CLASSES));
-    assert_memory_not_equal(own, turned, N * CLASSES * sizeof *own);
-    for (int i = 0; i < N * ANSWERS; i++)
+    SUCCEEDS(rc_scorer_create(be, classifier, BATCH, &w->normalisation, &scorer));
+    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, own, own + answers));
+    SUCCEEDS(rc_scorer_run(scorer, mirrored, NULL, N, turned, turned + answers));
+    assert_memory_not_equal(own, turned, (size_t)answers * sizeof *own);
+    for (int i = 0; i < all; i++)
         own[i] = (own[i] + turned[i]) / 2;
     SUCCEEDS(rc_scorer_look(scorer, (rc_views){.mirror = true}));
-    SUCCEEDS(rc_scorer_look(scorer, (rc_views){.mirror = true})); /* once more changes nothing */
-    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, both, both + N * CLASSES));
-    assert_memory_equal(both, own, sizeof both);
+    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, both, both + answers));
+    assert_memory_equal(both, own, (size_t)all * sizeof *both);
     SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, both, NULL));
-    assert_memory_equal(both, own, N * CLASSES * sizeof *both);
-    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, NULL, both + N * CLASSES));
-    assert_memory_equal(both, own, sizeof both);
+    assert_memory_equal(both, own, (size_t)answers * sizeof *both);
+    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, NULL, both + answers));
+    assert_memory_equal(both, own, (size_t)all * sizeof *both);
     rc_scorer_destroy(scorer);
 }
 
+static void mirrored_scores_are_means_of_both(void **state)
+{
+    world *w = *state;
+    rc_classifier wide; /* of more classes than features */
+    expect_means_of_both(w, &w->classifier);
+    SUCCEEDS(rc_classifier_create(&wide, &w->net, be, 3 * D));
+    SUCCEEDS(rc_model_init(&wide.backbone, (rc_rng){3, 1}));
+    SUCCEEDS(rc_head_grow(&wide.head, 3 * D, (rc_rng){3, 2}));
+    expect_means_of_both(w, &wide);
+    rc_classifier_destroy(&wide);
+}
+
 /* n images moved down by y and to the right by x; what comes in is nearest to the mean. */
-static void move_by_hand(const world *w, const uint8_t *from, int n, int y, int x, uint8_t *to)
+static void move_by_hand(const float *mean, const uint8_t *from, int n, int y, int x, uint8_t *to)
 {
     for (int i = 0; i < n * IMAGE; i++) {
         int row = i / (W * C) % H, column = i / C % W;
-        to[i] = (uint8_t)floorf(w->normalisation.mean[i % C] * 255 + 0.5f);
+        float outside = mean[i % C] < 0 ? 0 : mean[i % C] > 1 ? 1 : mean[i % C];
+        to[i] = (uint8_t)floorf(outside * 255 + 0.5f);
         if (row >= y && row < H + y && column >= x && column < W + x)
             to[i] = from[i - (y * W + x) * C];
     }
 }
 
 /* Images that are moved by hand, and what is moved of their mirror images, have answers of their own. */
-static void shifted_scores_are_means_of_all(void **state)
+static void expect_means_of_all(const world *w, const rc_augment *normalisation, bool mirror)
 {
-    world *w = *state;
     enum { N = 7, BATCH = 3, ANSWERS = CLASSES + D, SHIFT = 2 };
     static const int moves[5][2] = {{0, 0}, {SHIFT, 0}, {-SHIFT, 0}, {0, SHIFT}, {0, -SHIFT}};
     uint8_t mirrored[N * IMAGE], moved[N * IMAGE];
+    double sum[N * ANSWERS] = {0};
+    float one[N * ANSWERS], all[N * ANSWERS];
     rc_scorer *scorer;
     for (int i = 0; i < N * IMAGE; i++)
         mirrored[i] = w->images[i + (W - 1 - 2 * (i / C % W)) * C];
-    SUCCEEDS(rc_scorer_create(be, &w->classifier, BATCH, &w->normalisation, &scorer));
-    for (int mirror = 0; mirror < 2; mirror++) {
-        double sum[N * ANSWERS] = {0};
-        float one[N * ANSWERS], all[N * ANSWERS];
-        SUCCEEDS(rc_scorer_look(scorer, (rc_views){0}));
-        for (int view = 0; view < 5 * (1 + mirror); view++) {
-            move_by_hand(w, view < 5 ? w->images : mirrored, N, moves[view % 5][0], moves[view % 5][1], moved);
-            SUCCEEDS(rc_scorer_run(scorer, moved, NULL, N, one, one + N * CLASSES));
-            for (int i = 0; i < N * ANSWERS; i++)
-                sum[i] += (double)one[i];
-        }
-        SUCCEEDS(rc_scorer_look(scorer, (rc_views){.mirror = mirror, .shift = SHIFT}));
-        SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, all, all + N * CLASSES));
-        for (int i = 0; i < N * ANSWERS; i++) {
-            double wanted = sum[i] / (5 * (1 + mirror));
-            assert_true(fabs((double)all[i] - wanted) <= 1e-5 * (1 + fabs(wanted)));
-        }
+    SUCCEEDS(rc_scorer_create(be, &w->classifier, BATCH, normalisation, &scorer));
+    for (int view = 0; view < 5 * (1 + mirror); view++) {
+        const uint8_t *from = view < 5 ? w->images : mirrored;
+        move_by_hand(normalisation->mean, from, N, moves[view % 5][0], moves[view % 5][1], moved);
+        SUCCEEDS(rc_scorer_run(scorer, moved, NULL, N, one, one + N * CLASSES));
+        for (int i = 0; i < N * ANSWERS; i++)
+            sum[i] += (double)one[i];
     }
+    SUCCEEDS(rc_scorer_look(scorer, (rc_views){.mirror = mirror, .shift = SHIFT}));
+    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, all, all + N * CLASSES));
+    for (int i = 0; i < N * ANSWERS; i++) {
+        double wanted = sum[i] / (5 * (1 + mirror));
+        assert_true(fabs((double)all[i] - wanted) <= 1e-5 * (1 + fabs(wanted)));
+    }
+    SUCCEEDS(rc_scorer_look(scorer, (rc_views){0})); /* and as they are again */
+    SUCCEEDS(rc_scorer_run(scorer, moved, NULL, N, all, all + N * CLASSES));
+    assert_memory_equal(all, one, sizeof all);
     rc_scorer_destroy(scorer);
+}
+
+static void shifted_scores_are_means_of_all(void **state)
+{
+    world *w = *state;
+    rc_augment strange = w->normalisation; /* a file may say anything */
+    strange.mean[0] = -0.3f;
+    strange.mean[2] = 1.4f;
+    for (int mirror = 0; mirror < 2; mirror++) {
+        expect_means_of_all(w, &w->normalisation, mirror);
+        expect_means_of_all(w, &strange, mirror);
+    }
+}
+
+/* However often a scorer is told what to look at; and if there is none, it says so. */
+static void views_take_memory_once(void **state)
+{
+    world *w = *state;
+    int nth = 0;
+    size_t before = rc_bytes_allocated();
+    for (bool fails = true; fails; nth++) {
+        rc_scorer *scorer;
+        SUCCEEDS(rc_scorer_create(be, &w->classifier, 3, &w->normalisation, &scorer));
+        uint64_t blocks = rc_allocation_count();
+        SUCCEEDS(rc_scorer_look(scorer, (rc_views){0})); /* takes none */
+        assert_int_equal(rc_allocation_count(), blocks);
+        allocation_to_fail = nth + 1;
+        rc_status status = rc_scorer_look(scorer, (rc_views){.shift = 1});
+        fails = allocation_failed();
+        assert_int_equal(status, fails ? RC_OUT_OF_MEMORY : RC_OK);
+        SUCCEEDS(rc_scorer_look(scorer, (rc_views){.mirror = true}));
+        size_t held = rc_bytes_allocated();
+        SUCCEEDS(rc_scorer_look(scorer, (rc_views){.mirror = true, .shift = 1}));
+        assert_int_equal(rc_bytes_allocated(), held);
+        rc_scorer_destroy(scorer);
+        assert_int_equal(rc_bytes_allocated(), before);
+    }
+    assert_int_equal(nth, 3);
 }
 
 static void scorers_that_cannot_be_are_refused(void **state)
@@ -331,6 +382,7 @@ static void a_last_batch_is_as_small_as_it_is(void **state)
     status = rc_scorer_run(scorer, w->images, NULL, 4, logits, NULL);
     *be = plain;
     assert_int_equal(status, RC_NUMERIC);
+    assert_non_null(strstr(rc_message(), "inf for class 6"));
     be->read_real = infinite_begin; /* that for the first */
     status = rc_scorer_run(scorer, w->images, NULL, 4, logits, NULL);
     *be = plain;
@@ -356,13 +408,15 @@ static void a_backend_that_fails_is_told(void **state)
         syncs_to_go = nth + 1;
         rc_status status = rc_scorer_create(be, &w->classifier, 4, &w->normalisation, &scorer);
         if (status == RC_OK)
+            status = rc_scorer_look(scorer, (rc_views){.mirror = true});
+        if (status == RC_OK)
             status = rc_scorer_run(scorer, w->images, NULL, 6, logits, NULL);
         failed = syncs_to_go <= 0;
         rc_scorer_destroy(scorer);
         assert_int_equal(status, failed ? RC_INTERNAL : RC_OK);
     }
     *be = plain;
-    assert_true(nth > 3); /* one when it is made, one a batch */
+    assert_true(nth > 5); /* one when it is made, two a batch */
 }
 
 /* One class is a model too, and one image a batch. */
@@ -463,6 +517,37 @@ static void every_image_of_a_known_class_is_counted(void **state)
     rc_task_stream_destroy(&stream);
 }
 
+/* Some of the images that a model is right about are others with their mirror images. */
+static void evaluation_looks_at_views(void **state)
+{
+    world *w = *state;
+    enum { N = 300 };
+    rc_task_split split = {.sizes = 1, .size = {CLASSES + 2}};
+    const rc_scoring scoring = {.views = {.mirror = true}};
+    rc_split test = {.images = w->images, .labels = w->labels, .count = N};
+    rc_task_stream stream;
+    rc_scorer *scorer;
+    rc_evaluation plainly, e;
+    static float logits[N * CLASSES];
+    SUCCEEDS(rc_task_stream_create(&stream, CLASSES + 2, NULL, &split));
+    SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, NULL, &plainly));
+    SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, &scoring, &e));
+    assert_memory_not_equal(e.right, plainly.right, N);
+    SUCCEEDS(rc_scorer_create(be, &w->classifier, 64, &w->normalisation, &scorer));
+    SUCCEEDS(rc_scorer_look(scorer, scoring.views));
+    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, logits, NULL));
+    for (int i = 0; i < N; i++) {
+        int best = 0;
+        for (int k = 1; k < CLASSES; k++)
+            best = logits[i * CLASSES + k] > logits[i * CLASSES + best] ? k : best;
+        assert_int_equal(e.right[i], w->labels[i] < CLASSES ? best == w->labels[i] : -1);
+    }
+    rc_scorer_destroy(scorer);
+    rc_evaluation_destroy(&plainly);
+    rc_evaluation_destroy(&e);
+    rc_task_stream_destroy(&stream);
+}
+
 static void a_model_of_more_classes_than_the_data_is_refused(void **state)
 {
     world *w = *state;
@@ -490,6 +575,7 @@ static int reserved;
 
 static rc_status seen_reserve(rc_backend *b, int n, int in, int out)
 {
+    assert_true(in == D && out == CLASSES);
     reserved = n;
     return reserve(b, n, in, out);
 }
@@ -630,6 +716,7 @@ int main(void)
         cmocka_unit_test(scores_are_those_of_each_image),
         cmocka_unit_test(mirrored_scores_are_means_of_both),
         cmocka_unit_test(shifted_scores_are_means_of_all),
+        cmocka_unit_test(views_take_memory_once),
         cmocka_unit_test(scorers_that_cannot_be_are_refused),
         cmocka_unit_test(a_last_batch_is_as_small_as_it_is),
         cmocka_unit_test(a_backend_that_fails_is_told),
@@ -637,6 +724,7 @@ int main(void)
         cmocka_unit_test(a_scorer_that_is_counted_takes_nothing),
         cmocka_unit_test(answers_that_are_no_numbers_are_refused),
         cmocka_unit_test(every_image_of_a_known_class_is_counted),
+        cmocka_unit_test(evaluation_looks_at_views),
         cmocka_unit_test(a_model_of_more_classes_than_the_data_is_refused),
         cmocka_unit_test(no_batch_is_larger_than_it_must_be),
         cmocka_unit_test(an_onlooker_is_told_and_can_stop),

@@ -12,9 +12,11 @@
 
 #include "base/memory.h"
 #include "base/pool.h"
+#include "cil/evaluation.h"
 #include "cil/task_stream.h"
 #include "data/pack.h"
 #include "data/stream.h"
+#include "nn/nets.h"
 #include "support/data_files.h"
 #include "support/succeeds.h"
 
@@ -348,6 +350,45 @@ static void a_backend_names_what_is_lost(void **state)
 }
 
 /* Areas from 8 to 100 %, sides from 3 : 4 to 4 : 3, anywhere in the picture, evenly. */
+/* ---- scoring ---------------------------------------------------------------------------------------------------- */
+
+/* Pictures get the scores that they have in memory, piece by piece; nothing of their reader stays. A lost one ends
+ * it. */
+static void they_are_scored_as_in_memory(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    rc_net net;
+    rc_classifier classifier;
+    rc_task_stream tasks;
+    rc_evaluation e, expected;
+    write_pictures();
+    rc_dataset streamed = open_set(2), whole;
+    data_open("set", &(rc_data_settings){.size = SIZE, .resize = 7, .test_part = 0.2}, &whole);
+    SUCCEEDS(rc_backend_open("cpu", 1, NULL, &be));
+    SUCCEEDS(rc_net_resnet_small(&net, 3, SIZE, SIZE, 2, 1));
+    SUCCEEDS(rc_classifier_create(&classifier, &net, be, 2));
+    SUCCEEDS(rc_model_init(&classifier.backbone, (rc_rng){3, 1}));
+    SUCCEEDS(rc_head_grow(&classifier.head, 2, (rc_rng){3, 2}));
+    SUCCEEDS(rc_task_stream_create(&tasks, 2, NULL, &(rc_task_split){.sizes = 1, .size = {2}}));
+    rc_augment normalisation = {.mean = {0.5f, 0.5f, 0.5f}, .std = {0.2f, 0.2f, 0.2f}};
+    SUCCEEDS(rc_evaluate(be, &classifier, &normalisation, &tasks, &whole.train, 5, NULL, &expected));
+    size_t before = rc_bytes_allocated();
+    SUCCEEDS(rc_evaluate(be, &classifier, &normalisation, &tasks, &streamed.train, 5, NULL, &e));
+    assert_memory_equal(e.right, expected.right, (size_t)whole.train.count);
+    rc_evaluation_destroy(&e);
+    assert_int_equal(rc_bytes_allocated(), before);
+    assert_int_equal(unlink(rc_image_files_path(&streamed.train.stream->files, 7)), 0);
+    assert_int_not_equal(rc_evaluate(be, &classifier, &normalisation, &tasks, &streamed.train, 5, NULL, &e), RC_OK);
+    assert_int_equal(rc_bytes_allocated(), before);
+    rc_evaluation_destroy(&expected);
+    rc_task_stream_destroy(&tasks);
+    rc_classifier_destroy(&classifier);
+    rc_backend_close(be);
+    rc_dataset_close(&whole);
+    rc_dataset_close(&streamed);
+}
+
 static void windows_are_those_of_imagenet(void **state)
 {
     (void)state;
@@ -382,10 +423,15 @@ static void windows_are_those_of_imagenet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(they_are_those_of_the_set),    IN_FOLDER(nothing_depends_on_threads),
-        IN_FOLDER(fetching_goes_anywhere),       IN_FOLDER(broken_pictures_are_named),
-        IN_FOLDER(packs_are_read_alike),         IN_FOLDER(a_handle_has_several_orders),
-        IN_FOLDER(a_backend_names_what_is_lost), cmocka_unit_test(windows_are_those_of_imagenet),
+        IN_FOLDER(they_are_those_of_the_set),
+        IN_FOLDER(nothing_depends_on_threads),
+        IN_FOLDER(fetching_goes_anywhere),
+        IN_FOLDER(broken_pictures_are_named),
+        IN_FOLDER(they_are_scored_as_in_memory),
+        IN_FOLDER(packs_are_read_alike),
+        IN_FOLDER(a_handle_has_several_orders),
+        IN_FOLDER(a_backend_names_what_is_lost),
+        cmocka_unit_test(windows_are_those_of_imagenet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
