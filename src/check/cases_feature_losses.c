@@ -82,6 +82,13 @@ static void draw_rkd(rc_case *c)
         }
         c->buffer[p->dfeatures].gradient_of = c->buffer[p->dteacher].gradient_of = -1; /* equal ones: as below */
     }
+    if (c->number == 3) { /* equal angles have no gradient */
+        rc_case_say(c, " equal");
+        for (int i = 0; c->status == RC_OK && i < p->n * p->d; i++)
+            c->buffer[p->teacher].host[i] = c->buffer[p->features].host[i];
+        c->buffer[p->dfeatures].gradient_of = c->buffer[p->dteacher].gradient_of = -1; /* and each its own kink */
+        return;
+    }
     if (p->n > 2 && rc_case_chance(c, 20)) { /* two equal embeddings have no direction */
         rc_case_say(c, " twins");
         for (int i = 0; c->status == RC_OK && i < p->d; i++)

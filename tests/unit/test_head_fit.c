@@ -442,6 +442,12 @@ static void what_cannot_be_fitted_is_refused(void **state)
     assert_int_equal(rc_head_fit(&s.e, &no_guard, row, &fitted), RC_NUMERIC);
     make(&s, 0, false);
     assert_int_equal(rc_head_fit(&s.e, &no_guard, row, &fitted), RC_INVALID_ARGUMENT);
+    make(&s, 9, false);
+    s.e.d = 0;
+    assert_int_equal(rc_head_fit(&s.e, &no_guard, row, &fitted), RC_INVALID_ARGUMENT);
+    make(&s, 9, false);
+    s.e.classes = 0;
+    assert_int_equal(rc_head_fit(&s.e, &no_guard, row, &fitted), RC_INVALID_ARGUMENT);
 }
 
 static void memory_that_runs_out_is_said(void **state)

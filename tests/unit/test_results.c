@@ -332,13 +332,15 @@ static void many_classes_leave_small_files(void **state)
         r.last.classes = most;
         r.last.confusion = rc_alloc_zeroed(NULL, (size_t)most * (size_t)most, sizeof *r.last.confusion);
         assert_non_null(r.last.confusion);
+        r.last.confusion[rc_confusion_at(most, 0, 0)] = 4;
         r.last.confusion[rc_confusion_at(most, 7, 499)] = 3;
         r.last.confusion[rc_confusion_at(most, most - 1, most - 1)] = 2;
         close(mkstemp(path));
         SUCCEEDS(rc_results_write_confusion(&r, called, path));
         SUCCEEDS(rc_file_read(path, 4 << 20, &text, &size));
         if (most == MANY)
-            assert_string_equal(text, "true,predicted,images\n\"c7\",\"c499\",3\n\"c500\",\"c500\",2\n");
+            assert_string_equal(text,
+                                "true,predicted,images\n\"c0\",\"c0\",4\n\"c7\",\"c499\",3\n\"c500\",\"c500\",2\n");
         else
             assert_non_null(strstr(text, "\n\"c499\",0,0,"));
         rc_free(NULL, text);
@@ -348,7 +350,7 @@ static void many_classes_leave_small_files(void **state)
         rc_json_end(&w);
         SUCCEEDS(rc_json_finish(&w, &text, &size));
         if (most == MANY)
-            assert_non_null(strstr(text, "\"confusion\":[],\"confused\":[[7,499,3],[500,500,2]]"));
+            assert_non_null(strstr(text, "\"confusion\":[],\"confused\":[[0,0,4],[7,499,3],[500,500,2]]"));
         else
             assert_null(strstr(text, "confused"));
         rc_free(NULL, text);

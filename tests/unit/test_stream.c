@@ -349,7 +349,6 @@ static void a_backend_names_what_is_lost(void **state)
     read_orders(LOST_TO_HOST);
 }
 
-/* Areas from 8 to 100 %, sides from 3 : 4 to 4 : 3, anywhere in the picture, evenly. */
 /* ---- scoring ---------------------------------------------------------------------------------------------------- */
 
 /* Pictures get the scores that they have in memory, piece by piece; nothing of their reader stays. A lost one ends
@@ -372,11 +371,13 @@ static void they_are_scored_as_in_memory(void **state)
     SUCCEEDS(rc_head_grow(&classifier.head, 2, (rc_rng){3, 2}));
     SUCCEEDS(rc_task_stream_create(&tasks, 2, NULL, &(rc_task_split){.sizes = 1, .size = {2}}));
     rc_augment normalisation = {.mean = {0.5f, 0.5f, 0.5f}, .std = {0.2f, 0.2f, 0.2f}};
-    SUCCEEDS(rc_evaluate(be, &classifier, &normalisation, &tasks, &whole.train, 5, NULL, &expected));
+    SUCCEEDS(rc_evaluate(be, &classifier, &normalisation, &tasks, &whole.train, PICTURES, NULL, &expected));
     size_t before = rc_bytes_allocated();
-    SUCCEEDS(rc_evaluate(be, &classifier, &normalisation, &tasks, &streamed.train, 5, NULL, &e));
-    assert_memory_equal(e.right, expected.right, (size_t)whole.train.count);
-    rc_evaluation_destroy(&e);
+    for (int batch = 5; batch <= whole.train.count; batch += whole.train.count - 5) { /* in pieces, and all at once */
+        SUCCEEDS(rc_evaluate(be, &classifier, &normalisation, &tasks, &streamed.train, batch, NULL, &e));
+        assert_memory_equal(e.right, expected.right, (size_t)whole.train.count);
+        rc_evaluation_destroy(&e);
+    }
     assert_int_equal(rc_bytes_allocated(), before);
     assert_int_equal(unlink(rc_image_files_path(&streamed.train.stream->files, 7)), 0);
     assert_int_not_equal(rc_evaluate(be, &classifier, &normalisation, &tasks, &streamed.train, 5, NULL, &e), RC_OK);
@@ -389,6 +390,7 @@ static void they_are_scored_as_in_memory(void **state)
     rc_dataset_close(&streamed);
 }
 
+/* Areas from 8 to 100 %, sides from 3 : 4 to 4 : 3, anywhere in the picture, evenly. */
 static void windows_are_those_of_imagenet(void **state)
 {
     (void)state;
