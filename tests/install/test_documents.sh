@@ -22,7 +22,7 @@ program=$root/bin/recollect
 # ---- what the program says ---------------------------------------------------------------------------------------------
 # All that can be printed is a text in the program: messages of every kind, help, manual pages.
 "$program" --help >said || fail "no help"
-for command in $("$program" --help | awk '/^commands:/ { on = 1; next } on && NF == 0 { exit } on { print $1 }'); do
+for command in $("$program" --help | sed '/^examples:/,$d' | awk '/^  [a-z]/ { print $1 }'); do
     "$program" "$command" --help >>said || fail "$command has no help"
 done
 strings -d "$program" >>said || fail "no texts are found in the program"

@@ -91,7 +91,7 @@ check "static library through find_package" ./consumer/consumer_static
 # test_documents.sh.)
 share=$work/prefix/share
 program=$work/prefix/bin/recollect
-commands=$("$program" --help | awk '/^commands:/ { on = 1; next } on && NF == 0 { exit } on { print $1 }')
+commands=$("$program" --help | sed '/^examples:/,$d' | awk '/^  [a-z]/ { print $1 }')
 pages=("$share/man/man1/recollect.1" "$share/man/man3/recollect.3")
 for command in $commands; do pages+=("$share/man/man1/recollect-$command.1"); done
 for page in "${pages[@]}"; do
