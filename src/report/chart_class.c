@@ -242,9 +242,10 @@ static void draw_panel(const rc_report_log *log, const rc_report_curve *curve, d
     rc_svg_number(out, left + plot.width, top + 12, "small soft end", "%.3g", last);
     rc_text_format(out, "<path class=\"floor\" d=\"M%.1f %.1fh%.1fv%.1fh-%.1fz\"/>\n", plot.left, plot.top, plot.width,
                    plot.height, plot.width);
+    rc_text_add(out, "<path class=\"cut\" d=\"");
     for (int task = 1; task < log->tasks && log->tasks <= 40; task++)
-        rc_svg_line(out, rc_plot_x(&plot, task), plot.top, rc_plot_x(&plot, task), plot.top + plot.height, "cut");
-    rc_text_add(out, "<g class=\"series\"><path class=\"line thin c1\" d=\"");
+        rc_text_format(out, "M%.1f %.4gv%d", rc_plot_x(&plot, task), plot.top, PANEL_HEIGHT - 46);
+    rc_text_add(out, "\"/>\n<g class=\"series\"><path class=\"line thin c1\" d=\"");
     for (int i = 0, begun = 0; i < cells; i++) {
         begun = i % log->bins == 0 ? 0 : begun; /* each task anew */
         if (curve->count[i] == 0)

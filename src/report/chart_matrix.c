@@ -11,9 +11,9 @@
 static void draw_cell(double x, double y, double side, int after, int task, double percent, bool number, rc_text *out)
 {
     int level = (int)fmin(9, percent / 10);
-    rc_text_format(out, "<rect class=\"h%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>", level, x, y,
+    rc_text_format(out, "<path class=\"h%d\" d=\"M%.1f %.1fh%.3gv%.3gh-%.3gz\"><title>", level, x, y, side - 1,
                    side - 1, side - 1);
-    rc_text_format(out, "task %d after task %d: %.2f %%</title></rect>\n", task + 1, after + 1, percent);
+    rc_text_format(out, "task %d after task %d: %.2f %%</title></path>\n", task + 1, after + 1, percent);
     if (number)
         rc_svg_number(out, x + side / 2, y + side / 2 + 4, level > 4 ? "middle on cell" : "middle cell", "%.0f",
                       percent);
@@ -28,6 +28,7 @@ void rc_chart_matrix(const rc_report_set *set, const rc_report_variant *v, rc_te
     rc_svg_begin(out, all + TOP + 44, "Task by task",
                  "accuracy on each task (columns) after each task (rows), in percent");
     int every = (set->tasks + 19) / 20;
+    rc_text_add(out, "<g class=\"cells\">\n");
     for (int i = 0; i < set->tasks; i++) {
         if (i % every == 0) {
             rc_svg_number(out, LEFT - 8, TOP + side * (i + 0.5) + 4, "soft end", "%.0f", i + 1);
@@ -39,6 +40,7 @@ void rc_chart_matrix(const rc_report_set *set, const rc_report_variant *v, rc_te
                 draw_cell(LEFT + side * j, TOP + side * i, side, i, j, percent, side >= 20, out);
         }
     }
+    rc_text_add(out, "</g>\n");
     rc_svg_text(out, LEFT + all / 2, TOP + all + 36, "soft middle", "accuracy on task", 30);
     rc_text_format(out, "<text class=\"soft middle\" transform=\"translate(12 %.1f) rotate(-90)\">after task</text>\n",
                    TOP + all / 2);

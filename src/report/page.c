@@ -9,8 +9,9 @@
 #include "report/charts.h"
 #include "report/tables.h"
 
-/* Cells of confusion matrices that get hints of their own, and bytes of pictures: what keeps a page below 2 MB. */
-enum { MOST_HINTS = 9000, MOST_PICTURES = 700000 };
+/* Cells of confusion matrices that get hints of their own, and bytes that pictures may fill: what keeps a page below
+ * 2 MB. */
+enum { MOST_HINTS = 9000, MOST_BYTES = 1990000 };
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
@@ -358,13 +359,8 @@ static void put_head(const rc_report_sets *sets, rc_text *out)
     rc_text_add(out, "</header>\n<main>\n");
 }
 
-rc_status rc_page_write(const rc_report_sets *sets, rc_text *out)
+static rc_status put_page(const rc_report_sets *sets, allowance left, rc_text *out)
 {
-    int64_t cells = 0;
-    for (int i = 0; i < sets->count; i++)
-        for (int k = 0; k < sets->set[i].variants; k++)
-            cells += rc_chart_confusion_cells(&sets->set[i].variant[k]);
-    allowance left = {.hints = cells <= MOST_HINTS, .pictures = MOST_PICTURES};
     put_head(sets, out);
     for (int i = 0; i < sets->count; i++)
         RC_TRY(put_set(&sets->set[i], i + 1, sets->count > 1, &left, out));
@@ -376,4 +372,19 @@ rc_status rc_page_write(const rc_report_sets *sets, rc_text *out)
     put_lines(rc_page_js, out);
     rc_text_add(out, "</script>\n</body>\n</html>\n");
     return out->status;
+}
+
+/* Once without pictures, to know how much room is left for them: base 64 makes four bytes of three. */
+rc_status rc_page_write(const rc_report_sets *sets, rc_text *out)
+{
+    int64_t cells = 0;
+    rc_text bare = {0};
+    for (int i = 0; i < sets->count; i++)
+        for (int k = 0; k < sets->set[i].variants; k++)
+            cells += rc_chart_confusion_cells(&sets->set[i].variant[k]);
+    allowance left = {.hints = cells <= MOST_HINTS};
+    rc_status status = put_page(sets, left, &bare);
+    left.pictures = bare.used < MOST_BYTES ? (MOST_BYTES - bare.used) / 4 * 3 : 0;
+    rc_text_free(&bare);
+    return status == RC_OK ? put_page(sets, left, out) : status;
 }

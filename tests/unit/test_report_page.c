@@ -107,8 +107,7 @@ static void curves_have_their_points(void **state)
     has(&text,
         "<rect class=\"st2\" x=\"210.9\" y=\"34.0\" width=\"177.1\" height=\"16\"><title>CwD, training: 1:40</title>");
     /* Task by task: rows of 72, and 93 % has the tenth shade. */
-    has(&text,
-        "<rect class=\"h9\" x=\"44.0\" y=\"10.0\" width=\"71.0\" height=\"71.0\"><title>task 1 after task 1: 96.00 %");
+    has(&text, "<path class=\"h9\" d=\"M44.0 10.0h71v71h-71z\"><title>task 1 after task 1: 96.00 %");
     has(&text, "<title>task 1 after task 5: 50.00 %</title>");
     has(&text, "<title>class 9 (task 5): 8.0 %</title>");
     has(&text, "<title>class 2 (task 1): 1.010</title>");
@@ -365,9 +364,7 @@ static void full_marks_have_the_last_shade(void **state)
 {
     (void)state;
     write_run("cwd", "cwd", 0, 96, NULL);
-    says(
-        RC_REPORT_HTML, NULL,
-        "<rect class=\"h9\" x=\"44.0\" y=\"10.0\" width=\"71.0\" height=\"71.0\"><title>task 1 after task 1: 100.00 %");
+    says(RC_REPORT_HTML, NULL, "<path class=\"h9\" d=\"M44.0 10.0h71v71h-71z\"><title>task 1 after task 1: 100.00 %");
 }
 
 static void what_is_furthest_is_open(void **state)
@@ -451,6 +448,19 @@ static void a_page_of_a_hundred_classes_is_small(void **state)
         rc_text_free(&text);
     }
     assert_true(single > 300000); /* it has a hint for each of the cells, most of which are not empty */
+    /* Pictures fill the room that is left, and no more. */
+    static const char png[] = "\x89PNG\r\n\x1A\n................";
+    char *large = calloc(1, 250000);
+    memcpy(large, png, sizeof png);
+    for (int i = 0; i < 5; i++)
+        run_file_bytes(in_folder(methods[i]), "task-20-dreams.png", large, 250000);
+    free(large);
+    rc_text text = report(RC_REPORT_HTML, NULL);
+    assert_in_range(text.used, 1600000, 1999999);
+    assert_in_range(count_of(&text, "<img"), 1, 4);
+    assert_int_equal(count_of(&text, "<img") + count_of(&text, "task-20-dreams.png, which is too large for this page"),
+                     5);
+    rc_text_free(&text);
 }
 
 static void reports_replace_reports_alone(void **state)
