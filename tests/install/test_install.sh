@@ -139,7 +139,7 @@ options=0
 for command in $commands; do
     completes "${command:0:2}" | grep -xF "$command" >/dev/null || { echo "FAILED: bash does not complete $command"; exit 1; }
     "$program" "$command" --help | grep '^examples:' >/dev/null || { echo "FAILED: $command --help has no example"; exit 1; }
-    for option in $("$program" "$command" --help | awk '$1 ~ /^--/ && $1 != "--help" { print $1 }'); do
+    for option in $("$program" "$command" --help | awk '/^  --/ && $1 != "--help" { print $1 }'); do
         for file in "$share/man/man1/recollect-$command.1:.B \"${option//-/\\-}" "$share/zsh/site-functions/_recollect:$option[" \
             "$share/fish/vendor_completions.d/recollect.fish:-l ${option#--} "; do
             grep -qF -- "${file#*:}" "${file%%:*}" || { echo "FAILED: ${file%%:*} lacks $command $option"; exit 1; }
@@ -155,7 +155,7 @@ done
 for option in method net preset; do
     completes learn --$option '' >offered
     "$program" learn --help | awk -v option="--$option" '$1 == option { on = 1; next } $1 ~ /^--/ { on = 0 }
-        on { for (i = 1; i <= NF; i++) print $i }' | sed 1,2d >helped
+        on { for (i = 1; i <= NF; i++) print $i }' | sed '1,/^are$/d' >helped
     cmp offered helped || { echo "FAILED: help and completion offer different values of --$option"; exit 1; }
     while read -r choice; do
         code=0
