@@ -119,9 +119,8 @@ const char *rc_calibration_lacks(const rc_saved_model *model, rc_score_kind kind
         return NULL;
     for (int i = 0; i < c->lessons; i++)
         some = some || c->lesson[i].scores > 0;
-    return some ? "the model cannot tell how often it would take an image of a known class for a stranger: it has "
-                  "measured that on the classes of some lessons only, because a lesson held out fewer than 20 images "
-                  "or keeps no class statistics"
-                : "the model cannot tell how often it would take an image of a known class for a stranger: it has not "
-                  "measured that, as learning does where it holds out 20 images or more";
+    return some ? "the model cannot tell how strange images are: some lessons held out fewer than 20 images to measure "
+                  "that, or keep no class statistics"
+                : "the model cannot tell how strange images are: it has not measured that, which takes 20 held-out "
+                  "images of every lesson";
 }

@@ -250,7 +250,7 @@ static void models_without_statistics_have_rates(void **state)
         assert_true((double)a.stranger[i] > 0.99 / (HELD_OUT + 1) && a.stranger[i] <= 1);
     /* Scores of one kind say nothing about those of another. */
     plain->saved.calibration.kind = RC_SCORE_DISTANCE_AND_ENTROPY;
-    check_cannot_tell(plain, "of some lessons only");
+    check_cannot_tell(plain, "some lessons held out fewer than 20 images");
     recollect_model_destroy(&plain);
 }
 
@@ -275,7 +275,7 @@ static void later_lessons_add_their_own(void **state)
         assert_true(fabs((double)a.stranger[i] - rc_calibration_rate(c, a.score[i])) < 1e-6);
     SUCCEEDS(recollect_learn(few, &more.images, more.labels, more.names, 2, NULL));
     assert_true(few->saved.calibration.lesson[1].scores == 0);
-    check_cannot_tell(few, "of some lessons only");
+    check_cannot_tell(few, "some lessons held out fewer than 20 images");
     recollect_model_destroy(&taught);
     recollect_model_destroy(&few);
 }
@@ -288,12 +288,12 @@ static void later_lessons_of_other_scores_cannot_tell(void **state)
     SUCCEEDS(recollect_model_set(plain, "hold_out", "0.5"));
     SUCCEEDS(recollect_learn(plain, &more.images, more.labels, more.names, 2, NULL));
     assert_true(plain->saved.calibration.lessons == 2 && plain->saved.calibration.lesson[0].scores == 0);
-    check_cannot_tell(plain, "of some lessons only");
+    check_cannot_tell(plain, "some lessons held out fewer than 20 images");
     SUCCEEDS(recollect_model_set(mixed, "hold_out", "0.5"));
     SUCCEEDS(recollect_model_set(mixed, "method", "cwd"));
     SUCCEEDS(recollect_learn(mixed, &more.images, more.labels, more.names, 2, NULL));
     assert_true(mixed->saved.calibration.kind == RC_SCORE_DISTANCE_AND_ENTROPY);
-    check_cannot_tell(mixed, "of some lessons only");
+    check_cannot_tell(mixed, "some lessons held out fewer than 20 images");
     recollect_model_destroy(&plain);
     recollect_model_destroy(&mixed);
 }
