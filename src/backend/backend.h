@@ -370,6 +370,9 @@ struct rc_backend {
     /* May be NULL: never. Do both gradients of that convolution on n images read dL/draw from a map of it? A pass then
      * has copy_backward write that map once, and gives both a gradient with nothing pending. */
     bool (*reads_finished_gradient)(rc_backend *, const rc_conv *, int n);
+    /* May be NULL: never. Do conv_forward and conv_backward_weight of that convolution on n images read x from a map of
+     * its value, which each of them makes where the tensor has no memory for it? A pass that trains gives it some. */
+    bool (*reads_finished_value)(rc_backend *, const rc_conv *, int n);
     /* May be NULL: never. Does conv_backward_data of the first convolution on n images or fewer take the second, of the
      * same input, beside it? */
     bool (*takes_beside)(rc_backend *, const rc_conv *, const rc_conv *beside, int n);

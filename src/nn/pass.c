@@ -19,7 +19,14 @@ static rc_tensor *source(rc_pass *pass, int index)
     if (index == RC_NET_INPUT)
         return pass->input;
     rc_pass_layer *layer = &pass->layer[index];
-    return pass->settings.mode == RC_PASS_EVAL ? &layer->finished : &layer->y;
+    return pass->settings.mode == RC_PASS_EVAL ? &layer->finished : layer->kept.value ? &layer->kept : &layer->y;
+}
+
+/* The same in backward, where nothing is filled any more. */
+static const rc_tensor *read_source(rc_pass *pass, int index)
+{
+    bool kept = index != RC_NET_INPUT && pass->layer[index].kept.stored;
+    return index == RC_NET_INPUT ? pass->input : kept ? &pass->layer[index].kept : &pass->layer[index].y;
 }
 
 /* ---- one step --------------------------------------------------------------------------------------------------- */
@@ -179,7 +186,7 @@ static void run_weight(rc_pass *pass, void *gradient, int index)
     const rc_layer *layer = &pass->net->layer[index];
     rc_pass_layer *at = &pass->layer[index];
     rc_backend *be = pass->backend;
-    const rc_tensor *x = source(pass, layer->in);
+    const rc_tensor *x = read_source(pass, layer->in);
     const rc_grad *dy = draw_of(at);
     void *dweight = real_at(pass, gradient, layer->weight);
     void *dbias = bias_gradient(pass, gradient, layer);
@@ -207,7 +214,7 @@ static void *gradient_of(rc_pass *pass, int index)
 /* How a step writes the gradient of its target. */
 static rc_back_epilogue epilogue_of(rc_pass *pass, const rc_pass_step *step)
 {
-    return (rc_back_epilogue){.x = source(pass, step->target),
+    return (rc_back_epilogue){.x = step->target != RC_NET_INPUT ? &pass->layer[step->target].y : pass->input,
                               .add = step->add,
                               .addend = step->addend >= 0 ? pass->layer[step->addend].dy.g : NULL,
                               .partial = step->sums ? pass->layer[step->target].back_partial : NULL};
@@ -260,7 +267,7 @@ static void run_weight_and_data(rc_pass *pass, const rc_model *model, void *grad
         run_writer(pass, model, step);
         return;
     }
-    both(pass->backend, &at->conv, source(pass, layer->in), &at->dy, real_at(pass, model->param, layer->weight),
+    both(pass->backend, &at->conv, read_source(pass, layer->in), &at->dy, real_at(pass, model->param, layer->weight),
          real_at(pass, gradient, layer->weight), bias_gradient(pass, gradient, layer), gradient_of(pass, step->target),
          &epilogue);
 }
@@ -310,7 +317,7 @@ static void run_fused_weight(rc_pass *pass, void *gradient, int first, int last)
     for (int i = first; i <= last; i++) {
         const rc_layer *layer = &pass->net->layer[i];
         layers[i - first] = (rc_fused_weight){.conv = &pass->layer[i].conv,
-                                              .x = source(pass, layer->in),
+                                              .x = read_source(pass, layer->in),
                                               .dy = draw_of(&pass->layer[i]),
                                               .dweight = real_at(pass, gradient, layer->weight)};
     }
@@ -369,7 +376,7 @@ void rc_pass_forward(rc_pass *pass, const rc_model *model, rc_tensor *input)
 {
     pass->input = input;
     for (int i = 0; i < pass->net->layers; i++)
-        pass->layer[i].y.stored = false;
+        pass->layer[i].y.stored = pass->layer[i].kept.stored = false;
     run(pass, model, NULL, pass->settings.constant_model ? pass->prepare_end : 0, pass->forward_end);
 }
 

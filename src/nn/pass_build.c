@@ -6,6 +6,8 @@
 #include "base/memory.h"
 #include "nn/pass_build.h"
 
+enum { KEPT_PART = 2 /* of raw results: what values may take that are kept to be read twice */ };
+
 /* ---- settings --------------------------------------------------------------------------------------------------- */
 
 static rc_status check_groups(const rc_net *net, int n, int groups, const int *group_end)
@@ -110,6 +112,7 @@ rc_status rc_pass_set_batch(rc_pass *pass, int n, const int *group_end)
     for (int i = 0; i < net->layers; i++) {
         set_tensor_batch(&pass->layer[i].y, n, groups, group_end);
         set_tensor_batch(&pass->layer[i].finished, n, groups, group_end);
+        set_tensor_batch(&pass->layer[i].kept, n, groups, group_end);
     }
     return RC_OK;
 }
@@ -134,6 +137,52 @@ static int add_kept(rc_pass_build *b, size_t bytes)
     int buffer = rc_plan_add(&b->plan, bytes);
     rc_plan_keep(&b->plan, buffer);
     return buffer;
+}
+
+/* Is the value of a layer, which nobody else needs, read from a map forward and for a weight gradient? */
+static bool is_made_twice(const rc_pass_build *b, int index)
+{
+    const rc_layer *layer = &b->net->layer[index];
+    bool twice = false;
+    if (!b->train || !b->backend->reads_finished_value || !rc_layer_pending(layer) || layer->keep_value ||
+        layer->output)
+        return false;
+    for (int i = b->pass->settings.frozen; i < b->net->layers && !twice; i++) {
+        const rc_layer *reader = &b->net->layer[i];
+        if (reader->in == index && reader->kind == RC_LAYER_CONV) {
+            const rc_conv conv = rc_layer_conv(reader);
+            twice = b->backend->reads_finished_value(b->backend, &conv, b->pass->settings.n);
+        }
+    }
+    return twice;
+}
+
+/* Values that would be made twice are kept as far as there is room: small ones first, so that the fewest are left out,
+ * and of equals the later one, which lives for a shorter time. */
+static void keep_values(rc_pass_build *b)
+{
+    bool waits[RC_MAX_LAYERS];
+    size_t room = 0;
+    int next;
+    for (int i = 0; i < b->net->layers; i++) {
+        waits[i] = is_made_twice(b, i);
+        room += b->buffers[i].raw != RC_NO_BUFFER ? rc_pass_map_bytes(b, &b->net->layer[i]) / KEPT_PART : 0;
+    }
+    do {
+        size_t bytes = room + 1;
+        next = RC_NO_LAYER;
+        for (int i = b->net->layers - 1; i >= 0; i--) {
+            if (waits[i] && rc_pass_map_bytes(b, &b->net->layer[i]) < bytes) {
+                bytes = rc_pass_map_bytes(b, &b->net->layer[i]);
+                next = i;
+            }
+        }
+        if (next != RC_NO_LAYER) {
+            b->buffers[next].kept = rc_plan_add(&b->plan, bytes);
+            room -= bytes;
+            waits[next] = false;
+        }
+    } while (next != RC_NO_LAYER);
 }
 
 static void add_layer_buffers(rc_pass_build *b, int index)
@@ -259,6 +308,8 @@ static void point_layer(const rc_pass_build *b, int index, int *stats)
                                .stride = layer->skip_stride,
                                .channel_offset = layer->skip_offset};
     }
+    to->kept = to->y;
+    to->kept.value = address(b, buffers->kept);
 }
 
 /* ---- creation --------------------------------------------------------------------------------------------------- */
@@ -312,6 +363,7 @@ static rc_status build(rc_pass_build *b, rc_pass_step *copy)
     int stats = 0;
     for (int i = 0; i < b->net->layers; i++)
         add_layer_buffers(b, i);
+    keep_values(b);
     void *input_gradient = pass->settings.input_gradient_to;
     size_t pixels = rc_act_count(b->backend, pass->settings.n, b->net->h, b->net->w, b->net->c);
     b->input_gradient = RC_NO_BUFFER;

@@ -8,7 +8,7 @@
 
 enum {
     RC_STEPS_PER_LAYER = 20, /* more than any layer has: prepare 1, forward 3, backward 13, and 2 at the end */
-    RC_BUFFERS_PER_LAYER = 12,
+    RC_BUFFERS_PER_LAYER = 13,
     RC_BUFFERS_OF_TENSOR = 3, /* that an operation reads, at most */
     RC_BUFFERS_OF_GRADIENT = RC_BUFFERS_OF_TENSOR + 1,
     RC_BUFFERS_OF_WEIGHT = RC_BUFFERS_OF_GRADIENT + RC_BUFFERS_OF_TENSOR,
@@ -20,6 +20,7 @@ typedef struct rc_layer_buffers {
     int raw, value, normalisation, coefficients, partial, back_partial, gradient, features, dfeatures, statistics;
     int draw; /* the gradient before the normalisation; may be `gradient` */
     int taps;
+    int kept; /* the value, where that is not `value`: see keep_values */
 } rc_layer_buffers;
 
 /* What is known of one gradient of a value while the list is written. */

@@ -106,11 +106,22 @@ typedef struct weight_lane {
     int first, last;                      /* layers whose weight gradient waits for others; none: first > last */
     size_t bytes;                         /* of their maps */
     bool forked;                          /* since the last join */
+    const rc_pass_step *zero, *end;       /* among these steps: gradients of biases that are still to be set to 0 */
 } weight_lane;
+
+/* Nothing waits for gradients that are 0: the first fork takes all, and the main lane has none of them at the end. */
+static void zero_biases(rc_pass_build *b, weight_lane *lane)
+{
+    for (; lane->zero < lane->end; lane->zero++) {
+        if (lane->zero->op == RC_OP_ZERO_BIAS)
+            b->pass->step[b->steps++] = *lane->zero;
+    }
+}
 
 static void run_beside(rc_pass_build *b, weight_lane *lane, const rc_pass_step *step)
 {
     rc_pass_emit(b, RC_OP_FORK, RC_NO_LAYER);
+    zero_biases(b, lane);
     b->pass->step[b->steps++] = *step;
     rc_pass_emit(b, RC_OP_MAIN, RC_NO_LAYER);
     lane->forked = true;
@@ -211,7 +222,7 @@ void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
     int begin = pass->forward_end, count = pass->backward_end - begin;
     memcpy(copy, pass->step + begin, (size_t)count * sizeof *copy);
     int on_main = weight_on_main_lane(copy, count);
-    weight_lane lane = {.last = -1};
+    weight_lane lane = {.last = -1, .zero = copy, .end = copy + count};
     b->steps = begin;
     for (int i = 0; i < count;) {
         int end = group_end(copy, i, count);
@@ -226,6 +237,13 @@ void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
             join(b, &lane);
         }
         for (; i < end; i++) {
+            if (copy[i].op == RC_OP_ZERO_BIAS) {
+                if (lane.zero <= &copy[i]) {
+                    pass->step[b->steps++] = copy[i];
+                    lane.zero = &copy[i + 1];
+                }
+                continue;
+            }
             bool sum = copy[i].op == RC_OP_SUM_WORKERS, weight = copy[i].op == RC_OP_WEIGHT;
             bool at_end = copy[i].op == RC_OP_WAIT_WORKERS || (sum && copy[i + 1].op == RC_OP_WAIT_WORKERS);
             if (weight && i != on_main && may_wait(b, copy[i].layer)) {

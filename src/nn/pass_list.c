@@ -93,6 +93,8 @@ static int tensor_buffers(const rc_pass_build *b, int index, int buffers[RC_BUFF
     buffers[count++] = b->buffers[index].raw;
     if (b->buffers[index].value != RC_NO_BUFFER)
         buffers[count++] = b->buffers[index].value;
+    else if (b->buffers[index].kept != RC_NO_BUFFER)
+        buffers[count++] = b->buffers[index].kept;
     if (reads_skip(b, index))
         buffers[count++] = finished_buffer(b, b->net->layer[index].skip);
     return count;

@@ -53,6 +53,8 @@ typedef struct rc_pass_step {
 typedef struct rc_pass_layer {
     rc_tensor y;        /* as operations see it */
     rc_tensor finished; /* nothing pending: over `raw` in EVAL, over `value` otherwise */
+    rc_tensor kept;     /* y with memory for its value, for who reads it and for their weight gradients: gradients of y
+                         * itself need no more than raw. value NULL: y is read */
     rc_grad dy;
     rc_grad draw;                      /* dL/draw, nothing pending; g NULL: WEIGHT and DATA read dy */
     void *scale, *shift, *mean, *istd; /* (groups, cp) real: what y.scale .. y.istd point to */

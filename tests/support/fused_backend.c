@@ -437,7 +437,7 @@ rc_backend *fused_backend_open(const fused_kind *wanted)
     be->sum_workers = sum_workers;
     be->lanes = kind.lanes ? 2 : 1;
     be->busy_bytes = kind.waits ? 0 : SIZE_MAX;
-    be->reads_finished_gradient = kind.finishes ? reads_finished_gradient : NULL;
+    be->reads_finished_gradient = be->reads_finished_value = kind.finishes ? reads_finished_gradient : NULL;
     if (kind.most > 0) {
         be->fuse = fuse;
         be->fused_forward = fused_forward;

@@ -9,7 +9,7 @@
 typedef struct fused_kind {
     int most;      /* layers at once; 0: it runs every layer alone */
     bool back;     /* back, too, with statistics of the batch */
-    bool finishes; /* gradients of convolutions read dL/draw from a map */
+    bool finishes; /* gradients of convolutions read dL/draw from a map, and convolutions their input */
     bool lanes;    /* two; weight gradients run when the main lane waits for them */
     bool waits;    /* with lanes: every map keeps it busy */
 } fused_kind;

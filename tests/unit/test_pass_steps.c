@@ -108,6 +108,8 @@ static void add_layer(const rc_pass *pass, int index)
         (double)l->bn.eps, (double)l->bn.momentum, l->stat != NULL ? place(pass, l->stat->dmean) : -1);
     add_tensor(pass, "y", &l->y);
     add_tensor(pass, "finished", &l->finished);
+    if (l->kept.value != NULL)
+        add_tensor(pass, "kept", &l->kept);
     assert_true(l->dy.y == &l->y && (l->draw.g == NULL || l->draw.y == &l->finished));
 }
 
@@ -454,6 +456,8 @@ static void batches_refused(void **state)
         for (size_t i = 0; i < sizeof ends / sizeof *ends && several; i++) {
             rc_status status = rc_pass_set_batch(pass, i < 5 ? 4 : 6, ends[i]);
             const rc_tensor *y = &pass->layer[3].y, *finished = &pass->layer[3].finished;
+            const rc_tensor *kept = &pass->layer[3].kept;
+            assert_true(kept->n == y->n && memcmp(kept->group_end, y->group_end, sizeof y->group_end) == 0);
             add("groups to %d and %d: %s; %d %d %d, %d %d %d", ends[i][0], ends[i][1],
                 status == RC_OK ? "taken" : rc_message(), y->n, y->group_end[0], y->group_end[1], finished->n,
                 finished->group_end[0], finished->group_end[1]);

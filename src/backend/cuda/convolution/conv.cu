@@ -91,11 +91,17 @@ static void conv_backward_weight(rc_backend *be, const rc_conv *conv, const rc_t
             break;
 }
 
+static bool reads_finished_value(rc_backend *be, const rc_conv *conv, int n)
+{
+    const rc_cuda *cuda = rc_cuda_of(be);
+    return rc_cuda_conv_whole.workspace(cuda, conv, n) == 0 && rc_cuda_wide_gradients(cuda, conv, n);
+}
+
 static bool reads_finished_gradient(rc_backend *be, const rc_conv *conv, int n)
 {
     const rc_cuda *cuda = rc_cuda_of(be);
-    bool last = cuda->bf16 && rc_cuda_is_last_layer(conv);
-    return rc_cuda_conv_whole.workspace(cuda, conv, n) == 0 && (last || rc_cuda_wide_gradients(cuda, conv, n));
+    bool last = cuda->bf16 && rc_cuda_is_last_layer(conv) && rc_cuda_conv_whole.workspace(cuda, conv, n) == 0;
+    return last || reads_finished_value(be, conv, n);
 }
 
 /* ---- joined normalisations -------------------------------------------------------------------------------------- */
@@ -131,6 +137,7 @@ void rc_cuda_fill_conv(rc_cuda *cuda)
     cuda->table.fused_train = fused_train;
     cuda->table.fused_train_backward = fused_train_backward;
     cuda->table.fused_weight = rc_cuda_fused_weight;
+    cuda->table.reads_finished_value = reads_finished_value;
     cuda->table.reads_finished_gradient = reads_finished_gradient;
     cuda->table.takes_beside = takes_beside;
     cuda->table.reserve_conv = reserve_conv;
