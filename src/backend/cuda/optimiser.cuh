@@ -5,16 +5,17 @@
 #include "backend/cuda/device.cuh"
 
 /* m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  with t = step + 1
- * p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps). */
+ * p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps).
+ * It says what is fused, so that all kernels round alike. */
 struct adam_rule {
     rc_adam adam;
     float rate, correction; /* of the step */
 
     __device__ void operator()(float g, float *p, float *m, float *v) const
     {
-        *m = adam.beta1 * *m + (1 - adam.beta1) * g;
-        *v = adam.beta2 * *v + (1 - adam.beta2) * g * g;
-        *p -= rate * *m / (sqrtf(*v) * correction + adam.eps);
+        *m = fmaf(1 - adam.beta1, g, adam.beta1 * *m);
+        *v = fmaf((1 - adam.beta2) * g, g, adam.beta2 * *v);
+        *p -= rate * *m / fmaf(sqrtf(*v), correction, adam.eps);
     }
 };
 
