@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "data/twins.h"
 #include "forecast/forecast.h"
 
 /* The part of every class that is held out of data that is read. */
@@ -413,6 +414,21 @@ static rc_status score_old_before(lesson *s)
     return s->result->old_images > 0 ? RC_OK : rc_refuse_strangers(s->model, s->settings->old_test);
 }
 
+/* Of data that was read into memory. A pack may be larger than that. */
+static rc_status find_twins(const lesson *s, rc_review_facts *facts)
+{
+    rc_twins twins;
+    if (s->settings->given != NULL || s->data.pack != NULL)
+        return RC_OK;
+    RC_TRY(rc_dataset_find_twins(&s->data, &twins));
+    facts->divided = twins.divided;
+    facts->held_out = s->data.test.count;
+    facts->seen = twins.held_out;
+    for (int i = 0; i < 2; i++)
+        facts->divided_labels[i] = s->label[twins.classes[i]];
+    return RC_OK;
+}
+
 static rc_status review(lesson *s)
 {
     int classes = s->result->known + s->n_new;
@@ -429,12 +445,14 @@ static rc_status review(lesson *s)
     for (int i = 0; i < s->data.train.count; i++)
         trained[s->label[s->data.train.labels[i]]]++;
     facts.trained = trained;
+    rc_status status = find_twins(s, &facts);
     for (int i = 0; facts.old_confusion != NULL && i < old_split(s)->count; i++) {
         int before = s->old_right[i], after = s->old_scored.counts.right[i];
         facts.old_lost += before == 1 && after == 0;
         facts.old_gained += before == 0 && after == 1;
     }
-    rc_status status = rc_review_create(&facts, s->settings->review);
+    if (status == RC_OK)
+        status = rc_review_create(&facts, s->settings->review);
     rc_free(NULL, trained);
     return status;
 }

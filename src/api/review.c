@@ -332,6 +332,30 @@ static rc_status find_look_alikes(review *r)
     return RC_OK;
 }
 
+/* ---- twins ------------------------------------------------------------------------------------------------------ */
+
+static rc_status find_twins(review *r)
+{
+    const rc_review_facts *f = r->facts;
+    if (f->divided > 0) {
+        int *labels = rc_alloc_zeroed(NULL, 2, sizeof *labels);
+        if (labels == NULL)
+            return RC_OUT_OF_MEMORY;
+        memcpy(labels, f->divided_labels, sizeof f->divided_labels);
+        begin(r, "same_images", labels, 2);
+        say(r, "%d images lie in two classes or more, such as '%s' and '%s', which no model can tell apart by them",
+            f->divided, f->class_name[labels[0]], f->class_name[labels[1]]);
+    }
+    if (f->seen > 0) {
+        begin(r, "held_out_seen", NULL, 0);
+        say(r,
+            "%d of %d held-out images %s trained on, too, as another file with the same picture: the accuracy "
+            "flatters",
+            f->seen, f->held_out, f->seen == 1 ? "was" : "were");
+    }
+    return RC_OK;
+}
+
 /* ---- what was not looked at -------------------------------------------------------------------------------------- */
 
 static void find_left_out(review *r)
@@ -402,6 +426,7 @@ static rc_status look(review *r)
         RC_TRY(find_never_right(r));
         RC_TRY(find_look_alikes(r));
     }
+    RC_TRY(find_twins(r));
     RC_TRY(find_imbalance(r));
     find_left_out(r);
     decide(r);

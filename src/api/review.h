@@ -7,6 +7,8 @@
  *   class at zero  RC_REVIEW_FEWEST or more images of a class were scored, and at most one in ten is right
  *   look-alikes    of three classes or more two are taken for each other in RC_REVIEW_FEWEST or more images, which are
  *                  at least a fifth of the images of both
+ *   divided        an image of a lesson lies in two classes or more
+ *   seen           a held-out image is also among those that the lesson trained on
  *   imbalance      a class was trained on fewer than a third of the images that the largest has
  *   old suffered   the old test lost RC_REVIEW_LOSS points or more, and a coin would lose that many with a probability
  *                  of 0.025 or less. The coin is thrown for each image whose answer changed between right and wrong:
@@ -30,6 +32,9 @@ typedef struct rc_review_facts {
     char *const *class_name;
     const int32_t *confusion; /* (classes, classes): what was scored; of a lesson the held-out images. NULL: nothing */
     const int *trained;       /* (classes): images that a lesson trained on; NULL: it is no lesson */
+    int divided;              /* images of a lesson that are the same in two classes or more, */
+    int divided_labels[2];    /* such as these */
+    int held_out, seen;       /* images that it held out; how many of them it trained on all the same */
     /* A lesson that was not the first one. */
     int known;                    /* classes before it */
     const int32_t *old_confusion; /* (classes, classes): the old test after it, rows below `known`; NULL: none */

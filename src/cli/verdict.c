@@ -164,6 +164,13 @@ static const char *try_again(rc_advice *a, const recollect_finding *finding)
                                                    : "convert or replace them, then learn again";
 }
 
+static const char *try_without_twins(rc_advice *a, const recollect_finding *finding)
+{
+    learn_again(a, NULL, NULL);
+    return strcmp(finding->code, "same_images") == 0 ? "leave each image in one class, then learn again"
+                                                     : "delete copies of images, then learn again";
+}
+
 static const char *try_dreams(rc_advice *a, const recollect_finding *finding)
 {
     (void)finding;
@@ -233,6 +240,8 @@ static const struct {
     {"classes_not_scored", try_other_images, try_same_data},
     {"classes_never_right", try_never_right, try_dreams},
     {"look_alikes", try_look_alikes, try_single_answers},
+    {"same_images", try_without_twins, NULL},
+    {"held_out_seen", try_without_twins, NULL},
     {"imbalance", try_again, NULL},
     {"left_out", try_again, try_same_data},
     {"broken_images", try_again, try_same_data},

@@ -95,6 +95,17 @@ says '{"code":"classes_not_scored","text":"1 of 7 classes was not scored, becaus
 grep -q '"accuracy":[0-9.]*,"accuracy_interval":\[[0-9.]*,[0-9.]*\],"old_images":0,"old_accuracy_before":null,"old_accuracy_before_interval":null,' out.txt ||
     fail "--json has no intervals: $(cat out.txt)"
 
+# ---- learn: the same pictures in two classes, and among those that are held out ----------------------------------------
+cp -r tested twins
+mapfile -t classes < <(ls twins/train)
+mapfile -t copied < <(find "twins/train/${classes[0]}" -type f | sort | head -n 3)
+cp "${copied[0]}" "twins/train/${classes[1]}/copied.png"
+cp "${copied[1]}" "${copied[2]}" "twins/val/${classes[0]}/" # in place of others
+"$recollect" learn twins --out twins.safetensors "${tiny[@]}" "${short[@]}" >out.txt 2>err.txt || fail "$(cat err.txt)"
+says "warning: 2 images lie in two classes or more, such as '${classes[0]}' and '${classes[1]}', which no model can tell apart by them"
+says "warning: 2 of 120 held-out images were trained on, too, as another file with the same picture: the accuracy flatters"
+follow 0 "lie in two classes or more"
+
 # ---- learn: old classes, of which fine-tuning keeps nothing ----------------------------------------------------------
 cp good.safetensors ./-dash.safetensors
 expect 3 "old classes suffered (3 warnings below)" learn --out tuned.safetensors --method finetune \

@@ -403,6 +403,33 @@ static void imbalance_is_named(void **state)
     assert_int_equal(review->findings, 0);
 }
 
+static void twins_are_counted(void **state)
+{
+    (void)state;
+    rc_review_facts f = facts_of(4);
+    fill(confusion, 4, 4, 30, 0);
+    f.divided = 6;
+    f.divided_labels[0] = 3;
+    f.divided_labels[1] = 1;
+    look(&f);
+    check_only("same_images",
+               "6 images lie in two classes or more, such as 'c3' and 'c1', which no model can tell apart by them");
+    assert_true(review->finding[0]->label_count == 2 && review->finding[0]->labels[0] == 3 &&
+                review->finding[0]->labels[1] == 1);
+    f.divided = 0;
+    f.held_out = 120;
+    look(&f);
+    assert_int_equal(review->findings, 0);
+    f.seen = 1;
+    look(&f);
+    check_only("held_out_seen", "1 of 120 held-out images was trained on, too, as another file with the same picture: "
+                                "the accuracy flatters");
+    f.seen = 7;
+    look(&f);
+    check_only("held_out_seen", "7 of 120 held-out images were trained on, too, as another file with the same picture: "
+                                "the accuracy flatters");
+}
+
 static void what_was_left_out_is_named(void **state)
 {
     (void)state;
@@ -652,6 +679,7 @@ int main(void)
         TEST(two_classes_are_no_look_alikes),
         TEST(many_look_alikes_are_counted),
         TEST(imbalance_is_named),
+        TEST(twins_are_counted),
         TEST(what_was_left_out_is_named),
         TEST(old_classes_suffer_beyond_chance),
         TEST(old_accuracies_are_judged),
