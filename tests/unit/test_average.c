@@ -1,4 +1,5 @@
 /* Means of models: over the ends of epochs, and of an old model with a new one. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -115,6 +116,59 @@ static void one_epoch_changes_nothing(void **state)
     learning_drop(two);
 }
 
+enum { AVERAGED = 3, MOST_PARAMS = 8192 };
+
+typedef struct epochs_seen {
+    const rc_learner *learner;
+    int epochs;
+    float param[AVERAGED + 1][MOST_PARAMS]; /* of epoch e at e % (AVERAGED + 1) */
+} epochs_seen;
+
+/* What the net is at the end of each epoch. */
+static rc_status see_epoch(void *user, const rc_stage_report *report, rc_training *training)
+{
+    epochs_seen *seen = user;
+    const rc_learner *l = seen->learner;
+    uint32_t batches = report->steps / (uint32_t)report->epochs;
+    assert_int_equal(report->stage, RC_STAGE_TRAINING);
+    assert_true(report->epoch == seen->epochs && (int)rc_training_control(training)->epoch == seen->epochs);
+    if (report->step % batches == 0)
+        be->read_real(be, seen->param[seen->epochs++ % (AVERAGED + 1)], l->student.backbone.param, l->net.params);
+    return be->sync(be);
+}
+
+static void the_mean_is_that_of_the_last_epochs(void **state)
+{
+    (void)state;
+    static epochs_seen seen;
+    static float mean[MOST_PARAMS];
+    rc_stage_hooks hooks = learning_no_hooks;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    s.epochs = s.refine_epochs + AVERAGED + 1;
+    s.average = AVERAGED;
+    learning_create(&l, be, "finetune", &s);
+    assert_in_range(l.net.params, 1, MOST_PARAMS);
+    seen.learner = &l;
+    hooks.step = see_epoch;
+    hooks.user = &seen;
+    learning_teach(&l, 0, 2, 12, &hooks);
+    be->read_real(be, mean, l.student.backbone.param, l.net.params);
+    SUCCEEDS(be->sync(be));
+    assert_true(seen.epochs > AVERAGED);
+    const float *before = seen.param[seen.epochs % (AVERAGED + 1)];
+    const float *last = seen.param[(seen.epochs - 1) % (AVERAGED + 1)];
+    for (size_t i = 0; i < l.net.params; i++) {
+        double wanted = 0;
+        for (int e = 0; e <= AVERAGED; e++)
+            wanted += seen.param[e] != before ? (double)seen.param[e][i] / AVERAGED : 0;
+        assert_true(fabs((double)mean[i] - wanted) <= 1e-6 * (1 + fabs(wanted)));
+    }
+    assert_memory_not_equal(before, last, l.net.params * sizeof *last);
+    assert_memory_not_equal(mean, last, l.net.params * sizeof *last);
+    rc_learner_destroy(&l);
+}
+
 /* With all of the old model the net is the old one. */
 static void the_old_model_can_come_back(void **state)
 {
@@ -132,9 +186,8 @@ static void the_old_model_can_come_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mean_is_taken_one_by_one),
-        cmocka_unit_test(rows_that_the_old_model_lacks_stay),
-        cmocka_unit_test(one_epoch_changes_nothing),
+        cmocka_unit_test(a_mean_is_taken_one_by_one),  cmocka_unit_test(rows_that_the_old_model_lacks_stay),
+        cmocka_unit_test(one_epoch_changes_nothing),   cmocka_unit_test(the_mean_is_that_of_the_last_epochs),
         cmocka_unit_test(the_old_model_can_come_back),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
