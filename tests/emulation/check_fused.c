@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "nn/nets_parts.h"
-#include "nn/optimiser.h"
 #include "support/nn_fixture.h"
 #include "support/nn_nets.h"
 
@@ -637,56 +636,6 @@ static void test_wide_layers_together(void **state)
     }
 }
 
-/* Two steps of Adam, which follows the backward pass at once, or does not. */
-static void learn_twice(nn_fixture *f, rc_optimiser **optimiser, bool at_once)
-{
-    const rc_pass_settings settings = {.mode = RC_PASS_TRAIN, .n = 3, .update_running = true};
-    rc_backend *be;
-    void *step;
-    nn_must(rc_backend_open("cuda:bf16", 1, NULL, &be));
-    nn_open_on(f, be, &net, &settings, SEED);
-    nn_must(rc_optimiser_create_adam(be, &rc_adam_default, optimiser));
-    nn_must(rc_optimiser_add(*optimiser, f->model.param, f->gradient, net.params));
-    nn_must(be->alloc(be, sizeof(rc_step), &step));
-    for (uint32_t i = 0; i < 2; i++) {
-        const rc_step now = {.step = i, .learning_rate = 0.01f};
-        be->write_bytes(be, step, &now, sizeof now);
-        rc_pass_forward(f->pass, &f->model, &f->input);
-        nn_random_output_gradients(f, LOSS + i);
-        rc_pass_backward(f->pass, &f->model, f->gradient);
-        if (!at_once)
-            nn_must(be->sync(be));
-        rc_optimiser_step(*optimiser, step);
-    }
-    nn_must(be->sync(be));
-    be->release(be, step);
-}
-
-/* The weight gradient of a linear layer and Adam are one kernel, where they follow each other: the same bits. */
-static void test_linear_with_adam(void **state)
-{
-    (void)state;
-    nn_fixture one, other;
-    rc_optimiser *adam, *behind;
-    size_t count = 0;
-    nn_must(rc_net_generator_small(&net, 3, 28, 140, 24));
-    learn_twice(&one, &adam, true);
-    learn_twice(&other, &behind, false);
-    for (int i = 0; i < 4; i++) {
-        void *made = i < 2 ? rc_optimiser_state(adam, 0, i, &count) : i == 2 ? one.gradient : one.model.param;
-        void *expected = i < 2 ? rc_optimiser_state(behind, 0, i, &count) : i == 2 ? other.gradient : other.model.param;
-        double *x = nn_read(&one, made, count), *y = nn_read(&other, expected, count);
-        assert_int_equal(count, net.params);
-        assert_memory_equal(x, y, count * sizeof *x);
-        free(x);
-        free(y);
-    }
-    rc_optimiser_destroy(adam);
-    rc_optimiser_destroy(behind);
-    nn_close(&one);
-    nn_close(&other);
-}
-
 int main(int argc, char **argv)
 {
     if (argc == 3)
@@ -696,11 +645,11 @@ int main(int argc, char **argv)
         return 2;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nets_in_fp32),         cmocka_unit_test(test_weights_at_once),
-        cmocka_unit_test(test_linear_sums),          cmocka_unit_test(test_rectified_sums),
-        cmocka_unit_test(test_large_maps),           cmocka_unit_test(test_training),
-        cmocka_unit_test(test_what_is_taken),        cmocka_unit_test(test_pooled_stem),
-        cmocka_unit_test(test_pooled_training),      cmocka_unit_test(test_what_stem_is_taken),
-        cmocka_unit_test(test_wide_layers_together), cmocka_unit_test(test_linear_with_adam)};
+        cmocka_unit_test(test_nets_in_fp32),        cmocka_unit_test(test_weights_at_once),
+        cmocka_unit_test(test_linear_sums),         cmocka_unit_test(test_rectified_sums),
+        cmocka_unit_test(test_large_maps),          cmocka_unit_test(test_training),
+        cmocka_unit_test(test_what_is_taken),       cmocka_unit_test(test_pooled_stem),
+        cmocka_unit_test(test_pooled_training),     cmocka_unit_test(test_what_stem_is_taken),
+        cmocka_unit_test(test_wide_layers_together)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

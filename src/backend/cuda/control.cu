@@ -30,25 +30,9 @@ static void control_fork(rc_backend *be, int lane)
     cuda->lane = lane;
 }
 
-void rc_cuda_join_late(rc_cuda *cuda)
-{
-    for (int lane = 1; lane < RC_CUDA_LANES; lane++)
-        if (cuda->late >> lane & 1 && cuda->status == RC_OK)
-            rc_cuda_check(cuda, cudaStreamWaitEvent(cuda->stream[0], cuda->passed[lane], 0), "ordering lanes");
-    cuda->late = 0;
-    cuda->joins_late = false;
-}
-
 static void control_join(rc_backend *be, int lane)
 {
     rc_cuda *cuda = rc_cuda_of(be);
-    if (cuda->joins_late && cuda->lane == 0 && cuda->busy[lane] && lane != 0) {
-        if (cuda->status == RC_OK)
-            rc_cuda_check(cuda, cudaEventRecord(cuda->passed[lane], cuda->stream[lane]), "ordering lanes");
-        cuda->late |= 1u << lane;
-        cuda->busy[lane] = false;
-        return;
-    }
     rc_cuda_enqueue_deferred(cuda);
     cuda->lane = 0;
     if (lane == 0 || !cuda->busy[lane])

@@ -138,9 +138,6 @@ typedef struct rc_cuda {
     rc_cuda_norms norms;                /* normalisations that wait for more of their kind */
     rc_cuda_held held;                  /* a convolution that waits */
     void (*deferred)(struct rc_cuda *); /* enqueues them: called before anything else is; NULL: none wait */
-    bool joins_late;                    /* what has been held back on the main lane need not wait for lanes that are
-                                         * joined before it is enqueued: the main lane waits for them behind it */
-    unsigned late;                      /* a bit for each of these lanes */
 
     rc_status status; /* sticky; comes out of sync() */
     char message[RC_MESSAGE_SIZE];
@@ -194,9 +191,6 @@ static inline bool rc_cuda_check(rc_cuda *cuda, cudaError_t error, const char *d
 
 /* One lane waits for all that another holds so far (control.cu). */
 void rc_cuda_order_lanes(rc_cuda *cuda, int before, int after);
-
-/* Behind what was held back: the main lane waits for lanes that were joined meanwhile (control.cu). */
-void rc_cuda_join_late(rc_cuda *cuda);
 
 /* Drops every captured step: what it refers to may be gone (control.cu). */
 void rc_cuda_drop_graphs(rc_cuda *cuda);

@@ -1,8 +1,6 @@
 /* Optimisers, with PyTorch's arithmetic. They do little but move memory: a thread takes vectors of four, all of whose
  * loads are on their way before the first is used, and there are no more blocks than run at once. */
-#include "backend/cuda/optimiser.cuh"
-
-#include "backend/cuda/product/linear_weight.h"
+#include "backend/cuda/device.cuh"
 
 enum { OPTIMISER_THREADS = 256, OPTIMISER_BLOCKS = 4 /* of a multiprocessor */ };
 
@@ -105,9 +103,11 @@ static void sgd(rc_backend *be, const rc_sgd *sgd, const rc_step *step, size_t c
     rc_cuda_weights_written(cuda, param, count * sizeof(float));
 }
 
+/* m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  with t = step + 1
+ * p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps). */
 struct adam_update {
-    adam_rule rule; /* but for the step's part */
-    float *param;
+    rc_adam adam;
+    float rate, correction, *param;
     const float *grad;
     float *first, *second;
 
@@ -119,8 +119,11 @@ struct adam_update {
         load_vector(&v, second, i);
         load_vector(&p, param, i);
 #pragma unroll
-        for (int e = 0; e < WIDTH; e++)
-            rule(g.v[e], &p.v[e], &m.v[e], &v.v[e]);
+        for (int e = 0; e < WIDTH; e++) {
+            m.v[e] = adam.beta1 * m.v[e] + (1 - adam.beta1) * g.v[e];
+            v.v[e] = adam.beta2 * v.v[e] + (1 - adam.beta2) * g.v[e] * g.v[e];
+            p.v[e] -= rate * m.v[e] / (sqrtf(v.v[e]) * correction + adam.eps);
+        }
         store_vector(first, i, m);
         store_vector(second, i, v);
         store_vector(param, i, p);
@@ -130,28 +133,25 @@ struct adam_update {
 __global__ static void adam_kernel(adam_update update, const rc_step *step, element_cut cut)
 {
     begin_after_kernel_before();
-    update.rule = rule_of_step(update.rule.adam, step);
+    __shared__ float rate, correction; /* powers in double, once per block */
+    if (threadIdx.x == 0) {
+        double t = (double)step->step + 1;
+        rate = (float)((double)step->learning_rate / (1 - pow((double)update.adam.beta1, t)));
+        correction = (float)(1 / sqrt(1 - pow((double)update.adam.beta2, t)));
+    }
+    __syncthreads();
+    update.rate = rate;
+    update.correction = correction;
     update_all(cut, update);
-}
-
-/* Parameters from `begin` to `end`. */
-static void update_part(rc_cuda *cuda, const linear_adam &all, size_t begin, size_t end)
-{
-    adam_update update = {{all.adam, 0, 0}, all.param + begin, all.grad + begin, all.first + begin, all.second + begin};
-    element_cut cut = cut_elements(end - begin, update.param, update.grad, update.first, update.second);
-    if (begin < end)
-        rc_cuda_launch_early(cuda, "adam", adam_kernel, blocks_for(cuda, cut), OPTIMISER_THREADS, 0, update, all.step,
-                             cut);
 }
 
 static void adam(rc_backend *be, const rc_adam *adam, const rc_step *step, size_t count, void *param, const void *grad,
                  void *first, void *second)
 {
     rc_cuda *cuda = rc_cuda_of(be);
-    const linear_adam all = {*adam, step, (float *)param, (const float *)grad, (float *)first, (float *)second};
-    size_t begin = 0, end = rc_cuda_linear_adam(cuda, all, count, &begin);
-    update_part(cuda, all, 0, begin);
-    update_part(cuda, all, end, count);
+    element_cut cut = cut_elements(count, param, grad, first, second);
+    adam_update update = {*adam, 0, 0, (float *)param, (const float *)grad, (float *)first, (float *)second};
+    rc_cuda_launch_early(cuda, "adam", adam_kernel, blocks_for(cuda, cut), OPTIMISER_THREADS, 0, update, step, cut);
     rc_cuda_weights_written(cuda, param, count * sizeof(float));
 }
 
