@@ -25,6 +25,8 @@ static rc_config with(const char *key, const char *value)
     SUCCEEDS(rc_config_set(&config, "generator", "generator-small"));
     if (strcmp(key, "epochs") == 0)
         SUCCEEDS(rc_config_set(&config, "refine_epochs", "0"));
+    if (strcmp(key, "refine_epochs") == 0) /* one epoch must be left */
+        SUCCEEDS(rc_config_set(&config, "epochs", "100000"));
     if (strcmp(key, "milestone") == 0)
         config.settings.milestones = 0;
     SUCCEEDS(rc_config_set(&config, key, value));
