@@ -257,6 +257,9 @@ def image_array(images: Any) -> numpy.ndarray:
     if array.ndim != 4:
         raise ValueError(f"images have the shape {array.shape}, expected (count, height, width, channels), or (count, "
                          "height, width) if they are grey; image[None] is a batch of one")
+    if array.shape[1] in (1, 3) and array.shape[2] == array.shape[3] > 4:
+        raise ValueError(f"images have the shape {array.shape}, channels first, expected (count, height, width, "
+                         "channels): images.transpose(0, 2, 3, 1) puts them last")
     return numpy.ascontiguousarray(array)
 
 

@@ -176,6 +176,7 @@ class Learning(unittest.TestCase):
         with recollect.Model(threads=1, **QUICK) as model:
             for error, message, arguments in (
                     (TypeError, "type float64, expected uint8", (images / 255, labels)),
+                    (ValueError, "channels first, expected", (numpy.zeros((8, 3, 16, 16), numpy.uint8), labels)),
                     (TypeError, "need labels", (images,)),
                     (TypeError, "labels are of type float64", (images, numpy.zeros(8))),
                     (TypeError, "labels are of type object", (images, numpy.array([None] * 8))),
