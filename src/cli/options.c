@@ -204,6 +204,26 @@ static const char *option_name(const void *context, int index)
     return index < command->options ? command->option[index].name : NULL;
 }
 
+/* Many options of other tools are settings here. --set also knows what others call them. */
+static int unknown_option(const rc_command *command, const char *name)
+{
+    const char *nearest = recollect_nearest(name, option_name, command), *setting;
+    const rc_option *set = NULL;
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "%s", name);
+    for (char *dash = wanted; (dash = strchr(dash, '-')) != NULL;)
+        *dash = '_';
+    for (int i = 0; i < command->options; i++)
+        if (strcmp(command->option[i].name, "set") == 0)
+            set = &command->option[i];
+    for (int i = 0; set != NULL && (setting = rc_option_choice(command, set, i)) != NULL; i++)
+        if (strcmp(setting, wanted) == 0)
+            return rc_wrong_usage(command, "unknown option '--%s'; did you mean '--set %s=VALUE'?", name, setting);
+    if (nearest != NULL)
+        return rc_wrong_usage(command, "unknown option '--%s'; did you mean '--%s'?", name, nearest);
+    return rc_wrong_usage(command, "unknown option '--%s'%s", name, set ? "; --set NAME=VALUE changes a setting" : "");
+}
+
 /* One "--name", "--name value" or "--name=value"; *used is how many arguments that took. */
 static int parse_option(const rc_command *command, int left, char **argv, rc_option_value *values, int *used)
 {
@@ -213,11 +233,8 @@ static int parse_option(const rc_command *command, int left, char **argv, rc_opt
     int i = 0;
     while (i < command->options && strcmp(command->option[i].name, name) != 0)
         i++;
-    if (i == command->options) {
-        const char *nearest = recollect_nearest(name, option_name, command);
-        return nearest ? rc_wrong_usage(command, "unknown option '--%s'; did you mean '--%s'?", name, nearest)
-                       : rc_wrong_usage(command, "unknown option '--%s'", name);
-    }
+    if (i == command->options)
+        return unknown_option(command, name);
     const rc_option *o = &command->option[i];
     *used = 1;
     values[i].given = true;

@@ -57,9 +57,39 @@ static const char *item_name(const void *unused, int index)
     return row != NULL ? row->name : NULL;
 }
 
+/* What other tools call a setting, where the nearest name would be another one, or none. */
+static const char *own_word(const char *key)
+{
+    static const char *const words[][2] = {
+        {"lr", "learning_rate"},
+        {"bs", "batch"},
+        {"batch_size", "batch"},
+        {"wd", "weight_decay"},
+        {"l2", "weight_decay"},
+        {"max_iter", "epochs"},
+        {"random_state", "seed"},
+        {"model", "net"},
+        {"arch", "net"},
+        {"backbone", "net"},
+        {"img_size", "size"},
+        {"image_size", "size"},
+        {"imgsz", "size"},
+        {"gamma", "decay"},
+        {"lr_decay", "decay"},
+        {"scheduler", "cosine"},
+        {"memory_size", "buffer_size"},
+        {"label_smoothing", "smoothing"},
+        {"hflip", "flip"},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i][0], key) == 0)
+            return words[i][1];
+    return NULL;
+}
+
 static rc_status unknown(const char *key)
 {
-    const char *nearest = rc_nearest(key, item_name, NULL);
+    const char *word = own_word(key), *nearest = word != NULL ? word : rc_nearest(key, item_name, NULL);
     return nearest != NULL ? rc_fail(RC_INVALID_ARGUMENT, "there is no setting '%s'; did you mean '%s'?", key, nearest)
                            : rc_fail(RC_INVALID_ARGUMENT, "there is no setting '%s'; docs/settings.md lists them", key);
 }

@@ -90,6 +90,16 @@ expect 1 stderr "holds a run already: --resume goes on with it, another --out le
     run demo --data procedural:10 --out "$taken"
 rm -r "$taken"
 expect 2 only-stderr "there is no setting 'merge'; did you mean" run demo --set merge=true --out no
+# What other tools have as options are settings, and some have other names.
+for command in "learn photos" "run demo"; do
+    expect 2 only-stderr "there is no setting 'lr'; did you mean 'learning_rate'?" $command --set lr=0.1 --out no
+    expect 2 only-stderr "unknown option '--lr'; --set NAME=VALUE changes a setting" $command --lr 0.1 --out no
+    expect 2 only-stderr "unknown option '--weight-decay'; did you mean '--set weight_decay=VALUE'?"         $command --weight-decay 0.1 --out no
+done
+if "$program" eval model photos --batch 8 2>&1 | grep -F -- "--set"; then
+    echo "FAILED: eval has no --set, but suggests it"
+    failures=$((failures + 1))
+fi
 expect 1 only-stderr "1024 at a time, net 'resnet-small'" run demo --data procedural:10 --out no --max-memory 100M \
     --set images_per_class=5 --set epochs=1 --set refine_epochs=0 --set batch=1024
 expect 1 only-stderr "cannot read '/dev/zero': it is a device" info /dev/zero

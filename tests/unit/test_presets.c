@@ -235,6 +235,9 @@ static void unknown_keys_get_the_nearest_name(void **state)
     assert_non_null(strstr(message, "here, line 2, column 14: there is no setting 'lambda_warr'; did you mean"));
     assert_non_null(strstr(message, "'lambda_war'?"));
     assert_non_null(strstr(refused("invresion_steps: 3"), "did you mean 'inversion_steps'?"));
+    assert_non_null(strstr(refused("batch_size: 3"), "did you mean 'batch'?"));
+    assert_non_null(strstr(refused("wd: 3"), "did you mean 'weight_decay'?"));
+    assert_non_null(strstr(refused("hflip: true"), "did you mean 'flip'?"));
     assert_non_null(strstr(refused("zzzzzzzzzzzzzzzzzzzzzzz: 3"), "docs/settings.md lists them"));
     assert_non_null(strstr(refused("batch: many"), "batch is 'many', expected a whole number"));
     assert_non_null(strstr(refused("learning_rate: 1e"), "learning_rate is '1e', expected a number"));
