@@ -199,6 +199,11 @@ rc_status rc_import_recognise(const char *source, const rc_weights *weights, con
                               const rc_published **published, int *classes)
 {
     difference least = {0};
+    if (rc_model_has_format(rc_weights_format(weights)))
+        return rc_fail(RC_FORMAT,
+                       "'%.300s' is a model of recollect already, not weights to import: it predicts, can be scored "
+                       "and learns as it is",
+                       source);
     rc_net *scratch = rc_alloc_zeroed(NULL, 1, sizeof *scratch);
     if (scratch == NULL)
         return RC_OUT_OF_MEMORY;

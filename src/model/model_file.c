@@ -587,10 +587,15 @@ static void forget_unread(const rc_safetensors *file, const rc_method *method, r
     settings->lode_rho = 0;
 }
 
+bool rc_model_has_format(const char *kind)
+{
+    return kind != NULL && strcmp(kind, format) == 0;
+}
+
 static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_model *model)
 {
     const char *kind = rc_safetensors_metadata(file, "format"), *name = rc_safetensors_metadata(file, "method");
-    if (kind == NULL || strcmp(kind, format) != 0)
+    if (!rc_model_has_format(kind))
         return rc_fail(RC_FORMAT, "it is not a model of recollect: its metadata has %s%.40s%s, expected format '%s'",
                        kind ? "format '" : "no format", kind ? kind : "", kind ? "'" : "", format);
     if (name == NULL)

@@ -42,6 +42,8 @@ rc_status rc_model_file_load(const char *path, rc_backend *backend, rc_saved_mod
 /* The same from memory; `name` is what messages call it. */
 rc_status rc_model_file_parse(const char *name, const void *bytes, size_t size, rc_backend *backend,
                               rc_saved_model *model);
+/* Is this format, of a file's metadata, that of models? NULL is not. */
+bool rc_model_has_format(const char *format);
 void rc_saved_model_destroy(rc_saved_model *model); /* a zeroed one is fine */
 /* To another place, which holds none; the first one is zeroed then. */
 void rc_saved_model_move(rc_saved_model *to, rc_saved_model *from);

@@ -95,6 +95,11 @@ const rc_named_tensor *rc_weights_at(const rc_weights *weights, int index)
                                   : rc_safetensors_at(weights->tensors, index);
 }
 
+const char *rc_weights_format(const rc_weights *weights)
+{
+    return weights->tensors != NULL ? rc_safetensors_metadata(weights->tensors, "format") : NULL;
+}
+
 static float from_bits(uint32_t bits)
 {
     float value;

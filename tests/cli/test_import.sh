@@ -46,6 +46,9 @@ expect 2 "where should the model go?" import net.pth
 expect 2 "unexpected argument" import net.pth other.pth --out x.safetensors
 expect 2 "did you mean 'cifar-resnet20'?" import net.pth --as cifar-resnet21 --out x.safetensors
 expect 1 "is not of cifar-resnet32; 60 tensors are missing: " import net.pth --as cifar-resnet32 --out x.safetensors
+for as in auto cifar-resnet20; do # cifar-resnet20 it is, and yet
+    expect 1 "'one.safetensors' is a model of recollect already" import one.safetensors --as $as --out x.safetensors
+done
 expect 1 "is there already" import net.pth --out one.safetensors
 expect 1 "which is never written" import net.safetensors --out net.safetensors --force
 expect 1 "absent.pth" import absent.pth --out x.safetensors
