@@ -101,8 +101,8 @@ static void put_strangers(const out *o, const rc_saved_model *model)
         put(o, "strangers      measured on %d held-out images%s", images,
             c->lessons > 1 ? ", those of each lesson when it was learnt" : "");
     else if (images > 0)
-        put(o, "strangers      cannot be told: %d images were held out, which is too few for some of the classes",
-            images);
+        put(o, "strangers      cannot be told: %d image%s held out, which is too few for some of the classes", images,
+            images == 1 ? " was" : "s were");
     else
         put(o, "strangers      cannot be told: no images were held out");
 }

@@ -515,9 +515,10 @@ static rc_status teach(lesson *s)
     RC_TRY(prepare_model(s));
     const rc_learner *l = &s->taught.learner;
     list_classes(s, false, names, sizeof names);
-    rc_log_write(&s->watch.log, RC_LOG_INFO, "%s: %d new class%s (%s) from %d images of %d x %d pixels, %d held out",
+    rc_log_write(&s->watch.log, RC_LOG_INFO, "%s: %d new class%s (%s) from %d image%s of %d x %d pixels, %d held out",
                  s->result->adapt == RC_ADAPT_HEAD ? "Head" : s->method->title, s->n_new, s->n_new > 1 ? "es" : "",
-                 names, s->data.train.count, l->augment.w, l->augment.h, s->data.test.count);
+                 names, s->data.train.count, s->data.train.count == 1 ? "" : "s", l->augment.w, l->augment.h,
+                 s->data.test.count);
     tell_choice(s);
     RC_TRY(s->result->adapt == RC_ADAPT_HEAD ? run_head(s) : run_task(s));
     RC_TRY(score(s, &s->taught, &s->data, &s->data.test, s->result->known + s->n_new, &s->scored, &s->result->held_out,

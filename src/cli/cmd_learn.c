@@ -152,20 +152,25 @@ static bool is_model(const char *path)
 
 static void print_text(const recollect_learn_result *r, const char *out)
 {
-    char interval[2][RC_INTERVAL_SIZE];
-    rc_print("%s: %d class%s, %d of them new, from %d images in %.0f s", out, r->known + r->added,
-             r->known + r->added == 1 ? "" : "es", r->added, r->images, r->seconds);
+    char interval[2][RC_INTERVAL_SIZE], time[32];
+    if (r->seconds < 1)
+        snprintf(time, sizeof time, "less than 1 s");
+    else
+        snprintf(time, sizeof time, "%.0f s", r->seconds);
+    rc_print("%s: %d class%s, %d of them new, from %d image%s in %s", out, r->known + r->added,
+             r->known + r->added == 1 ? "" : "es", r->added, r->images, r->images == 1 ? "" : "s", time);
     if (r->merged > 0)
         rc_print("images of %d known class%s were trained beside the new ones", r->merged, r->merged > 1 ? "es" : "");
     if (r->held_out == 0)
         rc_print("nothing was scored: a tenth of a class is, from 5 images on, or val/");
     else
-        rc_print("accuracy on %d held-out images of %s: %.1f %% (95 %% interval: %s)", r->held_out,
-                 r->merged > 0 ? "the folder's classes" : "the new classes", r->accuracy,
+        rc_print("accuracy on %d held-out image%s of %s: %.1f %% (95 %% interval: %s)", r->held_out,
+                 r->held_out == 1 ? "" : "s", r->merged > 0 ? "the folder's classes" : "the new classes", r->accuracy,
                  rc_interval_text(r->accuracy, r->held_out, interval[0]));
     if (r->old_images > 0)
-        rc_print("accuracy on %d images of old classes: %.1f %% before (%s), %.1f %% after (%s)", r->old_images,
-                 r->old_before, rc_interval_text(r->old_before, r->old_images, interval[0]), r->old_after,
+        rc_print("accuracy on %d image%s of old classes: %.1f %% before (%s), %.1f %% after (%s)", r->old_images,
+                 r->old_images == 1 ? "" : "s", r->old_before,
+                 rc_interval_text(r->old_before, r->old_images, interval[0]), r->old_after,
                  rc_interval_text(r->old_after, r->old_images, interval[1]));
     else if (r->known > 0)
         rc_print("old classes were not scored: --old-test DATA does that, 'recollect eval' at any time");

@@ -80,12 +80,13 @@ static void write_rate(const recollect_progress *p, char *text)
         snprintf(text, PART_SIZE, "%.*f images/s", p->images_per_second < 10, p->images_per_second);
 }
 
-/* "training 3/60": epochs where there are some, else steps; "" where several runs are shown at once. */
+/* "training, epoch 3/60"; steps where there are no epochs, as in "inversion 20/500"; "" where several runs are shown
+ * at once. */
 static void write_stage(const recollect_progress *p, char *text)
 {
     text[0] = '\0';
     if (p->epochs > 0)
-        snprintf(text, PART_SIZE, "%s %d/%d", p->stage_name, p->epoch + 1, p->epochs);
+        snprintf(text, PART_SIZE, "%s, epoch %d/%d", p->stage_name, p->epoch + 1, p->epochs);
     else if (p->steps > 0)
         snprintf(text, PART_SIZE, "%s %u/%u", p->stage_name, (unsigned)p->step, (unsigned)p->steps);
 }
@@ -163,7 +164,8 @@ static void lay_out(const char *where, const recollect_progress *p, int columns,
         add_part(l, part);
 }
 
-/* The same as a plain line: "CwD, task 2 of 5, training 3/60: 45 %, 1:40 left, 4210 images/s". */
+/* The same as a plain line: "CwD, task 2 of 5, training, epoch 3/60: 45 % of all, 1:40 left, 4210 images/s".
+ * "Of all", because the stage has a share of its own, which comes first. */
 static void write_plain(const char *where, const recollect_progress *p)
 {
     char stage[PART_SIZE], left[PART_SIZE], rate[PART_SIZE], losses[PART_SIZE] = "";
@@ -172,9 +174,9 @@ static void write_plain(const char *where, const recollect_progress *p)
     write_rate(p, rate);
     if (verbose)
         write_losses(p, losses);
-    rc_note("%s%s%s: %.0f %%%s%s%s%s%s%s", where, where[0] != '\0' && stage[0] != '\0' ? ", " : "", stage,
-            floor(100 * fraction_of(p)), left[0] != '\0' ? ", " : "", left, rate[0] != '\0' ? ", " : "", rate,
-            losses[0] != '\0' ? ", " : "", losses);
+    rc_note("%s%s%s: %.0f %%%s%s%s%s%s%s%s", where, where[0] != '\0' && stage[0] != '\0' ? ", " : "", stage,
+            floor(100 * fraction_of(p)), p->fraction >= 0 ? " of all" : "", left[0] != '\0' ? ", " : "", left,
+            rate[0] != '\0' ? ", " : "", rate, losses[0] != '\0' ? ", " : "", losses);
 }
 
 static void show_line(char *text)

@@ -48,8 +48,12 @@ cmp -s three.safetensors again.safetensors || fail "another number of threads gi
 "$make_images" procedural:10 train 0 2 5 png few
 expect 0 "steps: 1 step of training (1 epoch of 10 images), as asked" learn few --out few.safetensors --size 16 --epochs 1 \
     --set net_width=8 --set generator_width=16 --set inversion_steps=3 --set colour=0 --threads 1 --set hold_out=0
-grep -q "^training 1/1" err.txt || fail "one epoch of ten images is not one step: $(cat err.txt)"
+grep -q "^training, epoch 1/1: " err.txt || fail "one epoch of ten images is not one step: $(cat err.txt)"
 ! grep -q "chosen" err.txt || fail "what was asked for is called chosen: $(cat err.txt)"
+grep -qE "from 10 images in (less than 1|[1-9][0-9]*) s$" out.txt || fail "the time it took: $(cat out.txt)"
+"$make_images" procedural:10 train 6 7 5 png lone
+expect 0 "accuracy on 1 held-out image of the new classes: " learn few.safetensors lone --out lone.safetensors --threads 1
+expect 0 "1 image was held out, which is too few" info lone.safetensors
 expect 0 "1 step of training (1 epoch of 20 images), as asked" learn few.safetensors third --out few-more.safetensors \
     --adapt all --threads 1 --set hold_out=0
 expect 0 "chosen: the head alone, with rows for all 3 classes from the statistics of the 2 known ones" learn few.safetensors third \

@@ -43,9 +43,9 @@ lines() {
     done
     # From 40 columns on: the part that is done, and the time left; from 80 on also rate and stage.
     grep -qE '^\[#+-+\]  [1-9][0-9] %  0:0[0-9] left' live-40.txt || fail "40 columns: $(cat live-40.txt)"
-    grep -qE '%  0:0[0-9] left  [0-9.]+ images/s  (training [0-9]+/[0-9]+|inversion [0-9]+/750)' live-80.txt ||
+    grep -qE '%  0:0[0-9] left  [0-9.]+ images/s  (training, epoch [0-9]+/[0-9]+|inversion [0-9]+/750)' live-80.txt ||
         fail "80 columns: $(cat live-80.txt)"
-    grep -qE "images/s  training [0-9]+/[0-9]+  ($losses)" live-200.txt || fail "200 columns: $(cat live-200.txt)"
+    grep -qE "images/s  training, epoch [0-9]+/[0-9]+  ($losses)" live-200.txt || fail "200 columns: $(cat live-200.txt)"
     grep -qE "$losses" live-40.txt && fail "losses at 40 columns"
     # It begins near 0, never goes back within the lesson, and ends at 100.
     grep -E 'training|inversion|refinement|estimation' live-80.txt | sed 's/^[^]]*\] *\([0-9]*\) %.*/\1/' >percent.txt
@@ -84,12 +84,12 @@ lines() {
         grep -q $'[\r\x1b]' plain.txt && fail "$where: a plain line has codes"
         rate=', 0:0[0-9] left, [0-9]+ images/s'
         [ $where = pipe ] || rate= # a short one has none
-        grep -qE "^training ([0-9]+)/\\1: [0-9]+ %$rate\$" plain.txt || fail "$where: no plain line: $(cat plain.txt)"
+        grep -qE "^training, epoch ([0-9]+)/\\1: [0-9]+ % of all$rate\$" plain.txt || fail "$where: no plain line: $(cat plain.txt)"
         [ "$(grep -cE ': [0-9]+ %' plain.txt)" -le 6 ] || fail "$where: too many lines: $(cat plain.txt)"
         grep -qE "$losses" plain.txt && fail "$where: losses without --verbose"
     done
     "$recollect" "${short[@]}" --verbose 2>plain.txt >/dev/null
-    grep -qE '^training ([0-9]+)/\1: [0-9]+ %, .*cross entropy [0-9.e-]+, HKD' plain.txt || fail "verbose: $(cat plain.txt)"
+    grep -qE '^training, epoch ([0-9]+)/\1: [0-9]+ % of all, .*cross entropy [0-9.e-]+, HKD' plain.txt || fail "verbose: $(cat plain.txt)"
 
     # The other commands.
     "$in_terminal" 40 "$recollect" dream one.safetensors --out dreams --steps 400 --threads 1 >seen.txt

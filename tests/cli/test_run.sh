@@ -40,7 +40,7 @@ refused() {
 
 # ---- what a run leaves ------------------------------------------------------------------------------------------------
 "${run[@]}" --out whole --method finetune,cwd,joint --seed 3 >whole.txt 2>whole.log
-grep -qE 'training [0-9]/[0-9]: ' whole.log || fail "no progress: $(cat whole.log)"
+grep -qE 'training, epoch [0-9]/[0-9]: [0-9]+ % of all' whole.log || fail "no progress: $(cat whole.log)"
 ! grep -nE '\? (left|in all)|[,:]$' whole.log || fail "progress shows times that nobody knows"
 grep -qE '^accuracy in % +A_1 +A_2 +A_3 +last +mean +forgets +old +new +keeps$' whole.txt || fail "no table: $(cat whole.txt)"
 for method in Fine-tuning CwD 'Joint training'; do grep -q "^$method " whole.txt || fail "no row for $method"; done
