@@ -378,7 +378,7 @@ RECOLLECT_API recollect_status recollect_model_get_info(const recollect_model *m
  *     weak                  the accuracy is nearer to guessing than to always right
  *     old_near_chance, old_too_few, old_weak   the same of the images of `old_test`, after the lesson
  *     nothing_scored        no image was held out
- *     classes_not_scored    no image of these classes was
+ *     classes_not_scored    no image of these classes was, but of others; only of a lesson
  *     classes_never_right   5 images or more of these classes were scored, and at most one in ten is right
  *     look_alikes           pairs of classes that are taken for each other: labels 0 and 1, 2 and 3, ...
  *     same_images, held_out_seen   files with the same picture: in two classes, as labels 0 and 1; trained on, too

@@ -215,9 +215,13 @@ static rc_status find_unscored(review *r)
         say(r, "no image was held out, so nothing says how good the model is");
         return RC_OK;
     }
+    if (f->trained == NULL) { /* it is the user who chose the images: those of some classes are a fine choice */
+        rc_free(NULL, labels);
+        return RC_OK;
+    }
     begin(r, "classes_not_scored", labels, count);
-    say(r, "%d of %d classes %s not scored, because %s: ", count, expected, count == 1 ? "was" : "were",
-        f->trained != NULL ? "none of their images was held out" : "there is no image of them");
+    say(r, "%d of %d classes %s not scored, because none of their images was held out: ", count, expected,
+        count == 1 ? "was" : "were");
     say_names(r, labels, count);
     return RC_OK;
 }

@@ -130,9 +130,14 @@ static void print_worst(const recollect_model *model, const recollect_evaluation
 
 static void print_text(const recollect_model *model, const recollect_evaluation *e)
 {
-    char interval[RC_INTERVAL_SIZE];
-    rc_print("accuracy %6.2f %%  (%d images, %d classes; 95 %% interval: %s)", e->accuracy, e->images, e->classes,
-             rc_interval_text(e->accuracy, e->images, interval));
+    char interval[RC_INTERVAL_SIZE], of[16] = "";
+    int scored = 0;
+    for (int label = 0; label < e->classes; label++)
+        scored += e->class_images[label] > 0;
+    if (scored < e->classes)
+        snprintf(of, sizeof of, "%d of ", scored);
+    rc_print("accuracy %6.2f %%  (%d image%s, %s%d classes; 95 %% interval: %s)", e->accuracy, e->images,
+             e->images == 1 ? "" : "s", of, e->classes, rc_interval_text(e->accuracy, e->images, interval));
     if (e->classes > 5)
         rc_print("top-5    %6.2f %%  (%s)", e->top5, rc_interval_text(e->top5, e->images, interval));
     if (e->tasks > 1)

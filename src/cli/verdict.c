@@ -237,7 +237,7 @@ static const struct {
     {"old_too_few", try_other_images, NULL},
     {"old_weak", try_to_keep, NULL},
     {"nothing_scored", try_other_images, NULL},
-    {"classes_not_scored", try_other_images, try_same_data},
+    {"classes_not_scored", try_other_images, NULL},
     {"classes_never_right", try_never_right, try_dreams},
     {"look_alikes", try_look_alikes, try_single_answers},
     {"same_images", try_without_twins, NULL},

@@ -204,22 +204,33 @@ static void classes_without_images_are_named(void **state)
 {
     (void)state;
     rc_review_facts f = facts_of(12);
+    f.trained = trained;
+    for (int i = 0; i < 12; i++)
+        trained[i] = 10;
     fill(confusion, 12, 11, 20, 0);
     look(&f);
-    check_only("classes_not_scored", "1 of 12 classes was not scored, because there is no image of them: 'c11'");
+    check_only("classes_not_scored",
+               "1 of 12 classes was not scored, because none of their images was held out: 'c11'");
     assert_int_equal(review->finding[0]->label_count, 1);
     assert_int_equal(review->finding[0]->labels[0], 11);
     check_verdict("good", "good");
+    f.trained = NULL; /* whoever chose what to score left it out */
+    look(&f);
+    assert_int_equal(review->findings, 0);
+    check_verdict("good", "good");
+    f.trained = trained;
     memset(confusion, 0, sizeof confusion);
     fill(confusion, 12, 7, 20, 0);
     look(&f);
-    check_only("classes_not_scored", "5 of 12 classes were not scored, because there is no image of them: 'c7', 'c8', "
-                                     "'c9', 'c10', 'c11'");
+    check_only("classes_not_scored",
+               "5 of 12 classes were not scored, because none of their images was held out: 'c7', 'c8', "
+               "'c9', 'c10', 'c11'");
     memset(confusion, 0, sizeof confusion);
     fill(confusion, 12, 5, 20, 0);
     look(&f);
-    check_only("classes_not_scored", "7 of 12 classes were not scored, because there is no image of them: 'c5', 'c6', "
-                                     "'c7', 'c8', 'c9' and 2 more");
+    check_only("classes_not_scored",
+               "7 of 12 classes were not scored, because none of their images was held out: 'c5', 'c6', "
+               "'c7', 'c8', 'c9' and 2 more");
     assert_int_equal(review->finding[0]->label_count, 7);
     assert_int_equal(review->finding[0]->labels[6], 11);
 }
@@ -586,8 +597,11 @@ static void long_names_are_cut(void **state)
     rc_review_facts f = facts_of(12);
     for (int i = 0; i < 600; i += 2)
         memcpy(umlauts + i, "\xc3\xbc", 2);
-    for (int i = 0; i < 12; i++)
+    f.trained = trained;
+    for (int i = 0; i < 12; i++) {
         names[i] = umlauts;
+        trained[i] = 10;
+    }
     fill(confusion, 12, 2, 40, 0);
     look(&f);
     const char *text = review->finding[0]->text;
@@ -612,18 +626,20 @@ static void json_has_it_all(void **state)
     char *text;
     rc_json_writer w = {0};
     fill(confusion, 3, 2, 40, 0);
+    f.trained = trained;
+    trained[0] = trained[1] = trained[2] = 10;
     f.broken = 3;
     look(&f);
     rc_json_begin_object(&w, NULL);
     rc_review_put(&w, review, names, advise, &asked);
     rc_json_end(&w);
     SUCCEEDS(rc_json_finish(&w, &text, NULL));
-    assert_string_equal(
-        text, "{\"verdict\":\"good\",\"verdict_text\":\"good\",\"warnings\":["
-              "{\"code\":\"classes_not_scored\",\"text\":\"1 of 3 classes was not scored, because there is no "
-              "image of them: 'c2'\",\"classes\":[\"c2\"],\"command\":null},"
-              "{\"code\":\"broken_images\",\"text\":\"3 images could not be read and were left out\","
-              "\"classes\":[],\"command\":\"mend \\\"it\\\"\"}]}");
+    assert_string_equal(text,
+                        "{\"verdict\":\"good\",\"verdict_text\":\"good\",\"warnings\":["
+                        "{\"code\":\"classes_not_scored\",\"text\":\"1 of 3 classes was not scored, because none of "
+                        "their images was held out: 'c2'\",\"classes\":[\"c2\"],\"command\":null},"
+                        "{\"code\":\"broken_images\",\"text\":\"3 images could not be read and were left out\","
+                        "\"classes\":[],\"command\":\"mend \\\"it\\\"\"}]}");
     assert_int_equal(asked, 2);
     rc_free(NULL, text);
     memset(&w, 0, sizeof w);
