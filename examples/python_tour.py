@@ -93,8 +93,8 @@ for dream in model.dream("rows", 2):
 # classifier.
 
 # %%
-classifier = recollect.Classifier(threads=1, random_state=1, options={"net_width": 8, "flip": False, "epochs": 20,
-                                                                      "min_steps": 100, "method": "finetune"})
+classifier = recollect.Classifier(threads=1, random_state=1, method="finetune", epochs=20,
+                                  options={"net_width": 8, "flip": False, "min_steps": 100})
 classifier.fit(*draw(["rows", "columns", "disc"], 90))
 print(classifier.classes_, classifier.predict_proba(images[:2]).round(2), classifier.score(images, labels))
 assert classifier.score(images, labels) > 0.8

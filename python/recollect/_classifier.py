@@ -19,13 +19,23 @@ class Classifier:
     fit, or the first partial_fit, has taught: without any image of these, which is what recollect is for. Images of
     classes that the model knows are welcome beside new ones.
 
-    method: None: "cwd". random_state: the seed of every random number. options: what Model.set takes.
+    method, net, epochs, batch, learning_rate: as in Model.set; None: what options say, else recollect's own choice.
+    random_state: the seed of every random number. options: anything else that Model.set takes.
     """
 
-    def __init__(self, *, method: str | None = None, random_state: int | None = None,
+    # An estimator must name its arguments. `others` has none: it is there to say where they belong.
+    def __init__(self, *, method: str | None = None, net: str | None = None, epochs: int | None = None,
+                 batch: int | None = None, learning_rate: float | None = None, random_state: int | None = None,
                  image_shape: tuple[int, int, int] | None = None, options: Mapping[str, object] | None = None,
-                 backend: str = "cpu", threads: int = 0, progress: OnProgress | None = None):
+                 backend: str = "cpu", threads: int = 0, progress: OnProgress | None = None, **others: object):
+        for name, value in others.items():
+            raise TypeError(f"Classifier has no argument {name!r}; options={{{name!r}: {value!r}}} sets an option of "
+                            "Model.set")
         self.method = method
+        self.net = net
+        self.epochs = epochs
+        self.batch = batch
+        self.learning_rate = learning_rate
         self.random_state = random_state
         self.image_shape = image_shape
         self.options = options
@@ -47,12 +57,9 @@ class Classifier:
         return self._learn(self.model_.set(**self._chosen(), merge=True), X, y, self.classes_)
 
     def _chosen(self) -> dict[str, object]:
-        chosen = dict(self.options or {})
-        if self.method is not None:
-            chosen["method"] = self.method
-        if self.random_state is not None:
-            chosen["seed"] = self.random_state
-        return chosen
+        own = {"method": self.method, "net": self.net, "epochs": self.epochs, "batch": self.batch,
+               "learning_rate": self.learning_rate, "seed": self.random_state}
+        return {**(self.options or {}), **{name: value for name, value in own.items() if value is not None}}
 
     def _learn(self, model: Model, X: Any, y: Any, known: numpy.ndarray | None) -> Classifier:
         images, labels = self._images(X), numpy.asarray(y)
@@ -105,9 +112,15 @@ class Classifier:
 
     # ---- what scikit-learn asks for ----------------------------------------------------------------------------------
 
+    @classmethod
+    def _arguments(cls) -> dict[str, Any]:
+        """The arguments that it has names for, and their defaults."""
+        return {name: one.default for name, one in inspect.signature(cls).parameters.items()
+                if one.kind is not one.VAR_KEYWORD}
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments that it was made with."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return {name: getattr(self, name) for name in self._arguments()}
 
     def set_params(self, **params: Any) -> Classifier:
         """Changes arguments that it was made with."""
@@ -115,12 +128,12 @@ class Classifier:
         for name, value in params.items():
             if name not in there:
                 raise ValueError(f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: "
-                                 f"{sorted(there)!r}.")
+                                 f"{sorted(there)!r}. options={{{name!r}: {value!r}}} sets an option of Model.set.")
             setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
-        initial = {name: one.default for name, one in inspect.signature(type(self)).parameters.items()}
+        initial = self._arguments()
         changed = [f"{name}={value!r}" for name, value in self.get_params().items() if value is not initial[name]]
         return f"Classifier({', '.join(changed)})"
 

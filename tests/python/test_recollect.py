@@ -773,6 +773,19 @@ class Classifiers(unittest.TestCase):
         self.assertEqual(classifier.model_.info()["method"], "finetune")
         self.assertEqual(classifier.n_features_in_, 256)
 
+    def test_arguments_are_options(self):
+        images, labels = draw(["rows", "columns"], 8)
+        given = {"method": "finetune", "net": "resnet-small", "epochs": 2, "batch": 4, "learning_rate": 0.05}
+        classifier = recollect.Classifier(threads=1, random_state=3, options={**QUICK, "epochs": 1}, **given)
+        self.assertEqual({name: classifier.get_params()[name] for name in given}, given)
+        self.assertNotIn("others", classifier.get_params())
+        self.assertIn("epochs=2, batch=4, learning_rate=0.05", repr(classifier))
+        classifier.set_params(batch=8).fit(images, labels)
+        for name, value in {**given, "batch": 8, "seed": 3}.items():
+            self.assertEqual(classifier.model_.get(name), str(value), name)
+        again = recollect.Classifier(**classifier.get_params())
+        self.assertEqual(again.get_params(), classifier.get_params())
+
     def test_bad_arguments(self):
         images, labels = draw(["rows", "columns"], 8)
         classifier = self.classifier()
@@ -782,8 +795,10 @@ class Classifiers(unittest.TestCase):
             classifier.fit(images / 255, labels)
         with self.assertRaisesRegex(ValueError, "one class for each image"):
             classifier.fit(images, images)
-        with self.assertRaisesRegex(ValueError, "Invalid parameter 'epochs'"):
-            classifier.set_params(epochs=3)
+        with self.assertRaisesRegex(ValueError, r"Invalid parameter 'flip'.*\. options=\{'flip': False\} sets an option"):
+            classifier.set_params(flip=False)
+        with self.assertRaisesRegex(TypeError, r"no argument 'flip'; options=\{'flip': False\} sets an option"):
+            recollect.Classifier(flip=False)
         self.assertFalse(hasattr(classifier, "classes_"))
 
     @unittest.skipUnless(sklearn, "scikit-learn is not installed")
