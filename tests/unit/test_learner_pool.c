@@ -145,6 +145,161 @@ static void pixels_are_shown_as_bytes(void **state)
     }
 }
 
+/* ---- images that are lent, and made when they are read ------------------------------------------------------- */
+
+enum { MOST_ORDERS = 8 };
+
+/* Numbers of images that a reader was to expect, how many were fetched then, and how they will be seen. */
+static struct {
+    int count, fetched, numbers[COUNT];
+    bool windows;
+    rc_image_view view;
+} orders[MOST_ORDERS];
+static int announced;
+static uint8_t ring[COUNT * IMAGE];
+
+static rc_status open_supply(const void *owner, size_t bytes, int most, void **reader)
+{
+    (void)owner;
+    assert_int_equal(bytes, IMAGE);
+    assert_int_equal(most, learning_settings().batch);
+    *reader = orders;
+    return RC_OK;
+}
+
+static void close_supply(void *reader)
+{
+    assert_ptr_equal(reader, orders);
+}
+
+static rc_status expect_supply(void *reader, const int32_t *number, size_t count, const rc_image_view *view, int parts)
+{
+    assert_ptr_equal(reader, orders);
+    assert_in_range(announced, 0, MOST_ORDERS - 1);
+    assert_in_range(count, 1, COUNT);
+    assert_int_equal(parts, 1);
+    orders[announced].count = (int)count;
+    orders[announced].fetched = 0;
+    for (size_t i = 0; i < count; i++)
+        orders[announced].numbers[i] = number[i];
+    orders[announced].windows = view != NULL;
+    if (view != NULL)
+        orders[announced].view = *view;
+    announced++;
+    return RC_OK;
+}
+
+/* Another picture for every number. */
+static void make_image(int number, uint8_t *to)
+{
+    for (int i = 0; i < IMAGE; i++)
+        to[i] = (uint8_t)(i * (number + 3) + 16 * number);
+}
+
+static rc_status fetch_supply(void *reader, size_t first, int n, const uint8_t **from, const int32_t **place)
+{
+    static const int32_t in_order[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    assert_ptr_equal(reader, orders);
+    assert_in_range(n, 1, sizeof in_order / sizeof *in_order);
+    for (int i = 0; i < n; i++)
+        make_image(orders[announced - 1].numbers[first + (size_t)i], ring + i * IMAGE);
+    orders[announced - 1].fetched += n;
+    *from = ring;
+    *place = in_order;
+    return RC_OK;
+}
+
+static rc_status read_supply(const void *owner, int32_t number, uint8_t *to)
+{
+    (void)owner;
+    make_image(number, to);
+    return RC_OK;
+}
+
+static const rc_image_supply supply = {
+    .open = open_supply, .close = close_supply, .expect = expect_supply, .fetch = fetch_supply, .read = read_supply};
+
+/* The images of the lent ones that an epoch shows, each once: a bit for each. */
+static unsigned shown_by(int order)
+{
+    unsigned shown = 0;
+    for (int i = 0; i < orders[order].count; i++) {
+        assert_false(shown >> orders[order].numbers[i] & 1);
+        shown |= 1u << orders[order].numbers[i];
+    }
+    return shown;
+}
+
+/* Every epoch of training and of refinement has random windows of its own. The epoch of the statistics, and what it
+ * leaves over, show pictures as they are. */
+static void training_alone_sees_windows(void **state)
+{
+    (void)state;
+    static const int32_t index[17] = {3, 1, 4, 15, 9, 2, 6, 5, 8, 7, 16, 0, 11, 10, 14, 13, 12};
+    int32_t labels[17];
+    rc_settings s = learning_settings();
+    rc_learner l;
+    s.class_covariances = true; /* which see every image */
+    s.plus_drawn = 0;           /* which would look at the images between training and refinement */
+    learning_create(&l, be, "cwd+", &s);
+    for (int task = 0; task < 2; task++) {
+        for (int i = 0; i < 17; i++)
+            labels[i] = 2 * task + i % 2;
+        rc_lent_images lent = {.supply = &supply, .index = index, .count = 17, .bytes = IMAGE};
+        announced = 0;
+        SUCCEEDS(rc_learner_begin_lent(&l, task, 2, &lent, labels));
+        SUCCEEDS(rc_run_stages(&l, RC_STAGE_INVERSION, 0, &learning_no_hooks, NULL));
+        uint32_t steps = rc_stage_steps(&l, RC_STAGE_TRAINING) + rc_stage_steps(&l, RC_STAGE_REFINEMENT);
+        int epochs = (int)steps / 2, over = task == 0; /* later tasks take whole batches alone */
+        assert_int_equal(epochs, task == 0 ? 2 : s.epochs);
+        assert_int_equal(announced, epochs + 1 + over);
+        for (int i = 0; i < announced; i++) {
+            assert_int_equal(orders[i].windows, i < epochs);
+            assert_int_equal(orders[i].fetched, orders[i].count);
+            if (i < epochs) {
+                assert_int_equal(orders[i].view.seed, s.seed);
+                assert_int_equal(orders[i].view.stream, (uint64_t)task << 48 | (uint64_t)i << 16 | RC_STREAM_WINDOWS);
+            }
+            if (i <= epochs)
+                assert_int_equal(orders[i].count, 16);
+        }
+        if (over == 1) { /* a batch of the one that is left */
+            assert_int_equal(orders[epochs + 1].count, s.batch);
+            for (int i = 0; i < s.batch; i++)
+                assert_int_equal(shown_by(epochs) | 1u << orders[epochs + 1].numbers[i], (1u << 17) - 1);
+        }
+        for (int i = 0; i < epochs; i++)
+            assert_memory_not_equal(orders[i].numbers, orders[epochs].numbers, 16 * sizeof *orders->numbers);
+        rc_learner_end_task(&l);
+    }
+    rc_learner_destroy(&l);
+}
+
+/* Lent images have the places of those that are given. */
+static void lent_images_have_the_same_places(void **state)
+{
+    (void)state;
+    int32_t *labels, index[COUNT];
+    uint8_t *images = learning_images(0, 4, COUNT / 4, &labels);
+    rc_learner l;
+    int from[COUNT], at = 0;
+    teach_first(&l, "real-hkd", 2);
+    for (int i = 0; i < COUNT; i++) {
+        index[i] = i * 7 % COUNT;
+        make_image(index[i], images + (size_t)i * IMAGE);
+    }
+    for (int old = 0; old < 2; old++)
+        for (int i = 0; i < COUNT; i++)
+            if ((labels[i] < 2) == old)
+                from[at++] = i;
+    rc_lent_images lent = {.supply = &supply, .index = index, .count = COUNT, .bytes = IMAGE};
+    SUCCEEDS(rc_learner_begin_lent(&l, 1, 2, &lent, labels));
+    expect_pool(&l, images, labels, from, COUNT);
+    rc_learner_destroy(&l);
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+}
+
 /* ---- statistics ----------------------------------------------------------------------------------------------- */
 
 /* The mean of one class is kept, too; rows of new classes are not numbers; nothing is left of the smaller array. */
@@ -241,6 +396,8 @@ int main(void)
         cmocka_unit_test(images_may_come_one_by_one),
         cmocka_unit_test(a_buffer_may_hold_one_image),
         cmocka_unit_test(pixels_are_shown_as_bytes),
+        cmocka_unit_test(training_alone_sees_windows),
+        cmocka_unit_test(lent_images_have_the_same_places),
         cmocka_unit_test(statistics_grow_with_the_head),
         cmocka_unit_test(a_backend_may_have_no_memory_once),
         cmocka_unit_test(a_task_that_has_no_room_does_not_begin),

@@ -15,6 +15,7 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "cil/moved.h"
+#include "cil/task_stream.h"
 #include "model/model_file.h"
 #include "support/cpu_backend.h"
 #include "support/craft.h"
@@ -70,6 +71,19 @@ static void statistics_stay_where_the_net_does(void **state)
     rc_learner_destroy(&l);
 }
 
+/* The student is no longer the teacher. */
+static void change_student(rc_learner *l)
+{
+    size_t count = l->net.params;
+    float *param = malloc(count * sizeof *param);
+    assert_non_null(param);
+    be->read_real(be, param, l->student.backbone.param, count);
+    for (size_t i = 0; i < count; i++)
+        param[i] *= i % 3 == 0 ? 1.2f : 0.9f;
+    be->write_real(be, l->student.backbone.param, param, count);
+    free(param);
+}
+
 /* A regression takes the mean of what it was fitted on to the mean of what it should be, whatever the ridge. So if the
  * mean feature of the images, by the old net, is stored as a class's, it becomes their mean feature by the new one. */
 static void a_mean_moves_as_the_features_of_the_images_do(void **state)
@@ -87,13 +101,7 @@ static void a_mean_moves_as_the_features_of_the_images_do(void **state)
     mean_of_new(&m, before);
     rc_moved_destroy(&m);
     be->write_real64(be, l.class_mean, before, (size_t)d);
-    size_t count = l.net.params;
-    float *param = malloc(count * sizeof *param);
-    assert_non_null(param);
-    be->read_real(be, param, l.student.backbone.param, count);
-    for (size_t i = 0; i < count; i++)
-        param[i] *= i % 3 == 0 ? 1.2f : 0.9f;
-    be->write_real(be, l.student.backbone.param, param, count);
+    change_student(&l);
     SUCCEEDS(rc_moved_create(&l, false, &m));
     mean_of_new(&m, after);
     assert_true(distance(d, before, after) > 0.01);
@@ -104,7 +112,6 @@ static void a_mean_moves_as_the_features_of_the_images_do(void **state)
     assert_memory_equal(dreamt.mean + OLD * d, m.mean + OLD * d, (size_t)(NEW * d) * sizeof *m.mean);
     rc_moved_destroy(&dreamt);
     rc_moved_destroy(&m);
-    free(param);
     rc_learner_destroy(&l);
 }
 
@@ -145,6 +152,149 @@ static void classes_have_variances_of_their_own(void **state)
     assert_true(differ > d / 2);
     rc_moved_destroy(&m);
     rc_learner_destroy(&l);
+}
+
+static rc_backend plain;
+static const rc_learner *watched;
+static int seen, orders;
+
+static void watch_augment(rc_backend *b, const rc_augment *augment, const uint8_t *images, const int32_t *order, int n,
+                          const rc_step *step, rc_tensor *out)
+{
+    assert_int_equal(step->seed, watched->settings.seed);
+    assert_int_equal(step->task, watched->task);
+    assert_int_equal(step->step, seen);
+    assert_int_equal(step->batch, seen);
+    seen++;
+    plain.augment(b, augment, images, order, n, step, out);
+}
+
+static rc_status watch_order(rc_backend *b, const void *images, const int32_t *order, size_t count,
+                             const rc_image_view *view)
+{
+    int32_t wanted[16];
+    uint32_t scratch[16];
+    assert_int_equal(count, 16);
+    rc_epoch_order(watched->settings.seed, watched->task, watched->settings.epochs, 16, watched->settings.batch, wanted,
+                   scratch);
+    assert_memory_equal(order, wanted, sizeof wanted);
+    assert_null(view);
+    orders++;
+    return plain.expect_images(b, images, order, count, view);
+}
+
+/* Their epoch follows those of training and of refinement, and its batches draw by the task's numbers. */
+static void statistics_have_an_epoch_of_their_own(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_moved m;
+    learning_begin_second(&l, be, "cwd+", &s);
+    assert_true(rc_stage_steps(&l, RC_STAGE_REFINEMENT) > 0);
+    watched = &l;
+    seen = orders = 0;
+    plain = *be;
+    be->augment = watch_augment;
+    be->expect_images = watch_order;
+    rc_status status = rc_moved_create(&l, false, &m);
+    *be = plain;
+    SUCCEEDS(status);
+    assert_int_equal(seen, l.batches);
+    assert_int_equal(orders, 1);
+    rc_moved_destroy(&m);
+    rc_learner_destroy(&l);
+}
+
+/* A class that varies as all do moves as all do; so does one of which no variances are known. */
+static void variances_move_as_the_covariance_does(void **state)
+{
+    (void)state;
+    double covariance[MOST_FEATURES * MOST_FEATURES], variance[OLD * MOST_FEATURES];
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_moved m;
+    s.plus_variances = true;
+    snprintf(s.plus_statistics, sizeof s.plus_statistics, "moved");
+    learning_begin_second(&l, be, "cwd+", &s);
+    int d = l.student.head.d, differ = 0;
+    be->read_real64(be, covariance, l.covariance, (size_t)(d * d));
+    for (int i = 0; i < OLD * d; i++)
+        variance[i] = covariance[i % d * (d + 1)];
+    be->write_real64(be, l.class_variance, variance, (size_t)(OLD * d));
+    change_student(&l);
+    for (int known = 1; known >= 0; known--) {
+        void *kept = l.class_variance;
+        l.class_variance = known ? kept : NULL;
+        rc_status status = rc_moved_create(&l, false, &m);
+        l.class_variance = kept;
+        SUCCEEDS(status);
+        for (int j = 0; j < d; j++) { /* half of the covariance is that of the task's own classes */
+            double own = (m.variance[OLD * d + j] + m.variance[(OLD + 1) * d + j]) / NEW;
+            double moved = 2 * m.covariance[j * (d + 1)] - own;
+            for (int k = 0; k < OLD; k++)
+                assert_true(fabs(m.variance[k * d + j] - moved) < 1e-5 * (moved + own) + 1e-9);
+            differ += fabs(moved - variance[j]) > 0.05 * variance[j];
+        }
+        rc_moved_destroy(&m);
+    }
+    assert_true(differ > d);
+    rc_learner_destroy(&l);
+}
+
+/* A class of the task that has no image yet has neither mean nor variances to move. */
+static void classes_without_images_do_not_move(void **state)
+{
+    (void)state;
+    int32_t *labels;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_moved m;
+    s.plus_variances = true;
+    snprintf(s.plus_statistics, sizeof s.plus_statistics, "moved");
+    learning_create(&l, be, "cwd+", &s);
+    learning_teach(&l, 0, OLD, 8, &learning_no_hooks);
+    rc_learner_end_task(&l);
+    uint8_t *images = learning_images(OLD + 1, NEW, 8, &labels); /* all but the first class of the task */
+    SUCCEEDS(rc_learner_begin_task(&l, 1, NEW + 1, images, labels, 8 * NEW));
+    change_student(&l);
+    SUCCEEDS(rc_moved_create(&l, false, &m));
+    for (int j = 0; j < m.d; j++) {
+        assert_true(m.mean[OLD * m.d + j] == 0);
+        assert_true(m.variance[OLD * m.d + j] == 0);
+    }
+    rc_moved_destroy(&m);
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+    rc_learner_destroy(&l);
+}
+
+/* Estimation keeps what was moved; of the dreams it takes what the setting says. */
+static void estimation_keeps_what_was_moved(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"moved", "moved-dreams"};
+    enum { ALL = OLD + NEW };
+    for (int dreams = 0; dreams < 2; dreams++) {
+        double kept[ALL * MOST_FEATURES];
+        rc_settings s = learning_settings();
+        rc_learner l;
+        rc_moved m, other;
+        snprintf(s.plus_statistics, sizeof s.plus_statistics, "%s", settings[dreams]);
+        learning_begin_second(&l, be, "cwd+", &s);
+        int d = l.student.head.d;
+        change_student(&l);
+        SUCCEEDS(rc_moved_create(&l, dreams, &m));
+        SUCCEEDS(rc_moved_create(&l, !dreams, &other));
+        SUCCEEDS(rc_stage_estimation(&l, &learning_no_hooks));
+        be->read_real64(be, kept, l.class_mean, (size_t)(ALL * d));
+        for (int k = 0; k < ALL; k++)
+            assert_true(distance(d, kept + k * d, m.mean + k * d) < 1e-5);
+        assert_true(distance(OLD * d, kept, other.mean) > 1e-3);
+        rc_moved_destroy(&other);
+        rc_moved_destroy(&m);
+        rc_learner_destroy(&l);
+    }
 }
 
 static const char saved[] = "/tmp/recollect-test-XXXXXX";
@@ -515,6 +665,10 @@ int main(void)
         cmocka_unit_test(a_mean_moves_as_the_features_of_the_images_do),
         cmocka_unit_test(draws_have_the_moments_that_were_asked_for),
         cmocka_unit_test(classes_have_variances_of_their_own),
+        cmocka_unit_test(statistics_have_an_epoch_of_their_own),
+        cmocka_unit_test(variances_move_as_the_covariance_does),
+        cmocka_unit_test(classes_without_images_do_not_move),
+        cmocka_unit_test(estimation_keeps_what_was_moved),
         cmocka_unit_test(draws_have_variances_of_their_own),
         cmocka_unit_test(draws_have_covariances_of_their_own),
         cmocka_unit_test(files_have_the_variances),
