@@ -190,13 +190,18 @@ unsigned __ballot_sync(unsigned, bool vote)
     return votes;
 }
 
+/* RECOLLECT_EMULATED_BLOCKS: `last`, where the last block is the first to run. A GPU may take any order: what a block
+ * writes where another one has its own then shows. */
 static std::vector<dim3> blocks_of(dim3 grid)
 {
+    const char *first = getenv("RECOLLECT_EMULATED_BLOCKS");
     std::vector<dim3> blocks;
     for (unsigned z = 0; z < grid.z; z++)
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x++)
                 blocks.push_back(dim3(x, y, z));
+    if (first && strcmp(first, "last") == 0)
+        std::reverse(blocks.begin(), blocks.end());
     return blocks;
 }
 
