@@ -118,6 +118,10 @@ class Classifier:
         return {name: one.default for name, one in inspect.signature(cls).parameters.items()
                 if one.kind is not one.VAR_KEYWORD}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """One that was pickled when there were fewer arguments has the defaults of the others."""
+        self.__dict__.update({**self._arguments(), **state})
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments that it was made with."""
         return {name: getattr(self, name) for name in self._arguments()}

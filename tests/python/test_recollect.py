@@ -764,6 +764,8 @@ class Classifiers(unittest.TestCase):
         self.assertEqual(classifier.classes_.tolist(), [2, 7, 30, 100])
         again = pickle.loads(pickle.dumps(classifier))
         numpy.testing.assert_array_equal(again.predict_proba(images), classifier.predict_proba(images))
+        del classifier.epochs  # as it was pickled when Classifier had no such argument
+        self.assertIsNone(pickle.loads(pickle.dumps(classifier)).get_params()["epochs"])
 
     def test_names_and_rows(self):
         images, labels = draw(["rows", "columns"], 60)
