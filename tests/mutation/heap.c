@@ -1,7 +1,6 @@
 /* Part of the shared library that the tests of script/mutate link.
  *
- * What the library asks of the heap is led here, and from here to the test, if it has functions of its own. So is its
- * search for a method.
+ * What the library asks of the heap is led here, and from here to the test, if it has functions of its own.
  *
  * What posix_memalign gives lies between pages that nobody may touch, as close to the second as its alignment allows.
  * The bytes that are left around a block have a pattern, and so have some behind every part of an arena. Whoever writes
@@ -20,7 +19,6 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "cil/methods.h"
 
 #define WEAK     __attribute__((weak))
 #define RESERVED ((size_t)8 << 30)  /* addresses; no block gets those of another */
@@ -227,12 +225,4 @@ void *__wrap_realloc(void *block, size_t size)
 void __wrap_free(void *block)
 {
     __real_free(block);
-}
-
-rc_status __real_rc_method_find(const char *name, const rc_method **method);
-WEAK rc_status __wrap_rc_method_find(const char *name, const rc_method **method);
-
-rc_status __wrap_rc_method_find(const char *name, const rc_method **method)
-{
-    return __real_rc_method_find(name, method);
 }

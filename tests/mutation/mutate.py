@@ -29,7 +29,8 @@ import mutants
 LEAST_SHARE, LEAST_SHARE_ELSEWHERE = 0.95, 0.90
 MEMORY = 24 << 20        # kB of address space of a test: heap.c keeps 8 << 20 of them apart
 LARGEST_FILE = 12 << 20  # blocks of 512 bytes: some tests make a file of 5 GiB that has nothing in it
-# What heap.c stands in front of: a test may have a posix_memalign of its own, and parts of arenas are kept apart.
+# What heap.c and method.c stand in front of: a test may have a posix_memalign or methods of its own, and parts of arenas
+# are kept apart.
 WRAPPED = "-Wl,--wrap=posix_memalign,--wrap=rc_arena_take,--wrap=rc_arena_take_array,--wrap=rc_method_find"
 # The tests of the library, by their labels in ctest; those of the emulated module are given its path.
 LABELS = {"unit", "cli", "story", "fuzz", "mpi"}
