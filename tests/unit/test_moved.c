@@ -242,6 +242,27 @@ static void variances_move_as_the_covariance_does(void **state)
     rc_learner_destroy(&l);
 }
 
+/* One class is enough, and the task may have more. */
+static void a_single_class_moves(void **state)
+{
+    (void)state;
+    double stored[MOST_FEATURES];
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_moved m;
+    learning_create(&l, be, "cwd+", &s);
+    learning_teach(&l, 0, 1, 8, &learning_no_hooks);
+    rc_learner_end_task(&l);
+    learning_begin(&l, 1, 3, 8);
+    assert_true(rc_moved_possible(&l));
+    int d = l.student.head.d;
+    be->read_real64(be, stored, l.class_mean, (size_t)d);
+    SUCCEEDS(rc_moved_create(&l, false, &m)); /* by a net that stays */
+    assert_true(distance(d, m.mean, stored) < 0.1 * distance(d, stored, (const double[MOST_FEATURES]){0}));
+    rc_moved_destroy(&m);
+    rc_learner_destroy(&l);
+}
+
 /* A class of the task that has no image yet has neither mean nor variances to move. */
 static void classes_without_images_do_not_move(void **state)
 {
@@ -667,6 +688,7 @@ int main(void)
         cmocka_unit_test(classes_have_variances_of_their_own),
         cmocka_unit_test(statistics_have_an_epoch_of_their_own),
         cmocka_unit_test(variances_move_as_the_covariance_does),
+        cmocka_unit_test(a_single_class_moves),
         cmocka_unit_test(classes_without_images_do_not_move),
         cmocka_unit_test(estimation_keeps_what_was_moved),
         cmocka_unit_test(draws_have_variances_of_their_own),
