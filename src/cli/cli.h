@@ -116,6 +116,8 @@ void rc_print_json(void *unused, const char *text);
 /* Text of the program's own, of one or several lines, as it is: help, scripts, the manual. Nothing from outside goes
  * here, where nothing is escaped. */
 void rc_print_own(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Columns of the terminal that a file is, now; usual: where it is none, or does not say. */
+int rc_terminal_columns(int file, int usual);
 /* Words of help in lines that fit the terminal, beside `left`; they begin in column `indent`. */
 void rc_print_beside(const char *left, int indent, const char *text);
 /* The live line: overwritten by the next, gone when anything else is printed, absent if stderr is not a terminal that

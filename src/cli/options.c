@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -16,8 +15,7 @@ enum { COLUMN = 31 }; /* where the help of an option begins */
 static int help_columns(void)
 {
     enum { NARROWEST = 60, WIDEST = 100 };
-    struct winsize window;
-    int columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : WIDEST;
+    int columns = rc_terminal_columns(STDOUT_FILENO, WIDEST);
     return columns < NARROWEST ? NARROWEST : columns > WIDEST ? WIDEST : columns;
 }
 

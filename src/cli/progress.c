@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,10 +27,7 @@ static bool is_live(void)
 /* Columns that a line may have without wrapping, now: the window may have been resized. */
 static int line_columns(void)
 {
-    enum { USUAL = 80 };
-    struct winsize window;
-    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
-    return (columns > 0 ? columns : USUAL) - 1;
+    return rc_terminal_columns(STDERR_FILENO, 80) - 1;
 }
 
 static double now(void)

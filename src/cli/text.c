@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "cli/cli.h"
 
@@ -82,6 +83,12 @@ void rc_print_json(void *unused, const char *text)
     lost = lost || end != NULL;
     put_shown(stdout, "", text);
     fflush(stdout);
+}
+
+int rc_terminal_columns(int file, int usual)
+{
+    struct winsize window;
+    return ioctl(file, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : usual;
 }
 
 void rc_print_own(const char *format, ...)

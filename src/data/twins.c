@@ -3,25 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 
 typedef struct entry {
-    uint64_t hash;
+    uint64_t hash; /* images that have the same one are compared */
     int at; /* image: those to train on come first */
 } entry;
-
-/* FNV-1a, on words of 8 bytes. Images that have the same hash are compared. */
-static uint64_t hash_of(const uint8_t *bytes, size_t size)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < size; i += sizeof hash) {
-        uint64_t word = 0;
-        memcpy(&word, bytes + i, size - i < sizeof word ? size - i : sizeof word);
-        hash = (hash ^ word) * 0x100000001b3u;
-        hash ^= hash >> 32; /* the high bits of a word reach the low ones of the hash */
-    }
-    return hash;
-}
 
 static int compare(const void *left, const void *right)
 {
@@ -82,7 +70,7 @@ rc_status rc_dataset_find_twins(const rc_dataset *data, rc_twins *twins)
     if (list == NULL)
         return RC_OUT_OF_MEMORY;
     for (int i = 0; i < count; i++)
-        list[i] = (entry){hash_of(pixels_of(data, i), bytes_of(data)), i};
+        list[i] = (entry){rc_hash_bytes(RC_HASH_START, pixels_of(data, i), bytes_of(data)), i};
     qsort(list, (size_t)count, sizeof *list, compare);
     for (int i = 0, end; i < count; i += end) {
         end = end_of_group(data, list + i, count - i);

@@ -15,17 +15,14 @@
 #ifndef RC_MODEL_FINGERPRINT_H
 #define RC_MODEL_FINGERPRINT_H
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "cil/task_stream.h"
 #include "config/config.h"
 #include "data/dataset.h"
 
-enum { RC_HASH_SIZE = 17, RC_FINGERPRINT_SIZE = 160 };
+enum { RC_FINGERPRINT_SIZE = 160 };
 
-/* Bytes after bytes into a hash, which begins with RC_HASH_START; and as text. */
-#define RC_HASH_START UINT64_C(14695981039346656037)
-uint64_t rc_hash_bytes(uint64_t hash, const void *bytes, size_t size);
-void rc_hash_text(uint64_t hash, char text[RC_HASH_SIZE]);
 /* Of the configuration, except where the data lies. */
 void rc_settings_hash(const rc_config *config, char text[RC_HASH_SIZE]);
 

@@ -126,7 +126,6 @@ static void classes_have_variances_of_their_own(void **state)
     rc_moved m;
     s.batch = 8; /* every image once */
     s.plus_variances = true;
-    snprintf(s.plus_statistics, sizeof s.plus_statistics, "moved");
     learning_begin_second(&l, be, "cwd+", &s);
     int d = l.student.head.d, differ = 0;
     assert_non_null(l.class_variance);
@@ -215,7 +214,6 @@ static void variances_move_as_the_covariance_does(void **state)
     rc_learner l;
     rc_moved m;
     s.plus_variances = true;
-    snprintf(s.plus_statistics, sizeof s.plus_statistics, "moved");
     learning_begin_second(&l, be, "cwd+", &s);
     int d = l.student.head.d, differ = 0;
     be->read_real64(be, covariance, l.covariance, (size_t)(d * d));
@@ -272,7 +270,6 @@ static void classes_without_images_do_not_move(void **state)
     rc_learner l;
     rc_moved m;
     s.plus_variances = true;
-    snprintf(s.plus_statistics, sizeof s.plus_statistics, "moved");
     learning_create(&l, be, "cwd+", &s);
     learning_teach(&l, 0, OLD, 8, &learning_no_hooks);
     rc_learner_end_task(&l);
