@@ -500,12 +500,12 @@ RECOLLECT_API const recollect_review *recollect_model_review(const recollect_mod
 /* ---- predicting ---------------------------------------------------------------------------------------- */
 
 /* What is on these images? Gives for each image the `top` most probable classes, best first: labels and
- * probabilities (count, top), and its unfamiliarity (count): a number above 0, the larger the stranger the image is
- * to the model. Only its order means something, and only within one model; for a rate that can be compared see
- * `stranger` in recollect_outputs. NaN if the model's class statistics are damaged. Each of the three arrays may be
- * NULL: not wanted. `top` is 1 .. recollect_model_classes(). The
- * images have the model's shape. On failure the contents of the arrays are undefined. RECOLLECT_NUMERIC: an
- * answer is not a finite number, because the model's weights are damaged or too large. */
+ * probabilities (count, top), at the temperature that held-out images have told (docs/learn.md, "How sure it is"), and
+ * its unfamiliarity (count): a number above 0, the larger the stranger the image is to the model. Only its order means
+ * something, and only within one model; for a rate that can be compared see `stranger` in recollect_outputs. NaN if the
+ * model's class statistics are damaged. Each of the three arrays may be NULL: not wanted. `top` is 1 ..
+ * recollect_model_classes(). The images have the model's shape. On failure the contents of the arrays are undefined.
+ * RECOLLECT_NUMERIC: an answer is not a finite number, because the model's weights are damaged or too large. */
 RECOLLECT_API recollect_status recollect_predict(recollect_model *model, const recollect_images *images, int top,
                                                  int32_t *labels, float *probabilities, float *unfamiliarity);
 

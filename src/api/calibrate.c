@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "cil/scorer.h"
 #include "forecast/allowance.h"
+#include "model/confidence.h"
 
 /* Room for a batch. */
 typedef struct measuring {
@@ -12,6 +13,7 @@ typedef struct measuring {
     rc_scorer *scorer;
     int batch;
     float *logits, *features; /* (batch, classes), (batch, d) */
+    rc_confidence confidence;
 } measuring;
 
 static rc_status begin(measuring *m, const rc_saved_model *model, int images)
@@ -36,23 +38,27 @@ static void end(measuring *m)
     rc_free(NULL, m->features);
 }
 
-/* Scores of the images with these numbers (count). */
-static rc_status measure(measuring *m, const uint8_t *images, const int32_t *index, int count, double *scores)
+/* Scores of the images with these numbers (count), and how sure the model is of them. */
+static rc_status measure(measuring *m, const rc_held_out *held_out, const int32_t *index, int count, double *scores)
 {
+    const rc_split *images = held_out->images;
     size_t classes = (size_t)m->learner->student.head.classes, d = (size_t)m->learner->student.head.d;
     for (int from = 0; from < count; from += m->batch) {
         int now = count - from < m->batch ? count - from : m->batch, nearest;
-        RC_TRY(rc_scorer_run(m->scorer, images, index + from, now, m->logits, m->features));
-        for (int i = 0; i < now; i++)
-            scores[from + i] = rc_unfamiliarity_score(m->unfamiliarity, m->logits + (size_t)i * classes,
-                                                      m->features + (size_t)i * d, &nearest);
+        RC_TRY(rc_scorer_run(m->scorer, images->images, index + from, now, m->logits, m->features));
+        for (int i = 0; i < now; i++) {
+            const float *logits = m->logits + (size_t)i * classes;
+            scores[from + i] = rc_unfamiliarity_score(m->unfamiliarity, logits, m->features + (size_t)i * d, &nearest);
+            rc_confidence_add(&m->confidence, logits, (int)classes, held_out->label[images->labels[index[from + i]]]);
+        }
     }
     return RC_OK;
 }
 
-/* The kind of score that the model has, and its scores of those held-out images that belong to new classes. */
-static rc_status measure_new(const rc_saved_model *model, const rc_held_out *held_out, rc_score_kind *kind,
-                             double *scores, int32_t *index, int *count)
+/* The kind of score that the model has, its scores of those held-out images that belong to new classes, and how sure it
+ * is of them. */
+static rc_status measure_new(const rc_saved_model *model, const rc_held_out *held_out, rc_calibration *c,
+                             rc_confidence *confidence, double *scores, int32_t *index, int *count)
 {
     const rc_split *images = held_out->images;
     measuring m = {0};
@@ -65,9 +71,10 @@ static rc_status measure_new(const rc_saved_model *model, const rc_held_out *hel
         *count = 0;
         status = RC_OK;
     } else if (status == RC_OK) {
-        *kind = rc_unfamiliarity_kind(m.unfamiliarity);
-        status = measure(&m, images->images, index, *count, scores);
+        c->kind = rc_unfamiliarity_kind(m.unfamiliarity);
+        status = measure(&m, held_out, index, *count, scores);
     }
+    *confidence = m.confidence;
     end(&m);
     return status;
 }
@@ -86,20 +93,32 @@ static rc_status take_old(rc_calibration *c, const rc_saved_model *before, int k
     return rc_calibration_add(c, known, NULL, 0);
 }
 
+/* Nobody knows how sure a net from elsewhere is of the classes that it came with: its answers stay as they are. before:
+ * NULL after a first lesson. */
+static double temperature_of(const rc_confidence *confidence, const rc_calibration *before)
+{
+    if (before != NULL && (before->temperature == 0 || confidence->images == 0))
+        return before->temperature;
+    return rc_confidence_temperature(confidence);
+}
+
 rc_status rc_calibrate(rc_saved_model *taught, const rc_saved_model *before, const rc_held_out *held_out)
 {
     size_t most = (size_t)held_out->images->count + 1;
     double *scores = rc_alloc_zeroed(NULL, most, sizeof *scores);
     int32_t *index = rc_alloc_zeroed(NULL, most, sizeof *index);
     rc_calibration c = {0};
+    rc_confidence confidence;
     int count, n_new = taught->learner.student.head.classes - held_out->known;
     rc_status status = scores != NULL && index != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     if (status == RC_OK)
-        status = measure_new(taught, held_out, &c.kind, scores, index, &count);
+        status = measure_new(taught, held_out, &c, &confidence, scores, index, &count);
     if (status == RC_OK)
         status = take_old(&c, before, held_out->known);
     if (status == RC_OK)
         status = rc_calibration_add(&c, n_new, scores, count);
+    if (status == RC_OK)
+        c.temperature = temperature_of(&confidence, held_out->known > 0 ? &before->calibration : NULL);
     rc_free(NULL, scores);
     rc_free(NULL, index);
     if (status != RC_OK) {

@@ -1,4 +1,5 @@
-/* After a lesson: how strange images of the classes that a model knows look to it. See model/calibration.h. */
+/* After a lesson: how strange images of the classes that a model knows look to it, and how sure it is of its answers.
+ * See model/calibration.h and model/confidence.h. */
 #ifndef RC_API_CALIBRATE_H
 #define RC_API_CALIBRATE_H
 
@@ -11,8 +12,8 @@ typedef struct rc_held_out {
     int known;        /* classes before the lesson */
 } rc_held_out;
 
-/* Sets taught->calibration: what `before` has, brought to the taught model, and the scores of the held-out images of
- * the new classes. Where no class was known before, nobody looks at `before`. */
+/* Sets taught->calibration: what `before` has, brought to the taught model, and and what the held-out images of the
+ * new classes say. Where no class was known before, nobody looks at `before`. */
 rc_status rc_calibrate(rc_saved_model *taught, const rc_saved_model *before, const rc_held_out *held_out);
 
 /* Why a model whose score is of that kind cannot tell a false-alarm rate, and what to do; NULL: it can. */

@@ -107,6 +107,15 @@ static void put_strangers(const out *o, const rc_saved_model *model)
         put(o, "strangers      cannot be told: no images were held out");
 }
 
+/* How far its percentages can be believed. */
+static void put_confidence(const out *o, const rc_calibration *c)
+{
+    if (c->temperature > 0)
+        put(o, "confidence     logits are divided by %.3g, as images that were held out told", c->temperature);
+    else
+        put(o, "confidence     not measured; percentages may be too high");
+}
+
 static void describe_text(const rc_saved_model *model, const rc_kept *kept, const out *o)
 {
     const rc_learner *l = &model->learner;
@@ -120,6 +129,7 @@ static void describe_text(const rc_saved_model *model, const rc_kept *kept, cons
     put_resizing(o, model);
     put_stored(o, model, kept);
     put_strangers(o, model);
+    put_confidence(o, &model->calibration);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------------------------- */
@@ -179,6 +189,7 @@ static rc_status describe_json(const rc_saved_model *model, const rc_kept *kept,
     put_bytes(&w, model, kept);
     bool covers = rc_calibration_covers(&model->calibration, head->classes);
     rc_json_put_int(&w, "calibrated_images", covers ? rc_calibration_images(&model->calibration) : 0);
+    rc_json_put_real(&w, "temperature", rc_calibration_temperature(&model->calibration));
     rc_json_put_bool(&w, "data_free", rc_model_is_data_free(model));
     rc_json_begin_object(&w, "config");
     rc_config_put_json(&model->config, NULL, &w);

@@ -83,7 +83,7 @@ static int keep(const sampler *s, rc_dreams *d)
         size_t place = (size_t)label * (size_t)d->per_class + (size_t)d->kept[label]++;
         rc_learner_show(s->batch.learner, s->pixels + (size_t)i * image, d->images + place * image);
         d->probability[place] = (float)rc_probability_of(s->logits + (size_t)i * (size_t)s->batch.classes,
-                                                         s->batch.classes, label);
+                                                         s->batch.classes, d->temperature, label);
     }
     for (int label = 0; label < d->classes; label++)
         lacking += d->kept[label] < d->per_class;
@@ -208,6 +208,7 @@ rc_status rc_dream(rc_saved_model *model, const rc_dream_settings *settings, rc_
     const rc_method *method = l->method;
     rc_settings chosen;
     memset(dreams, 0, sizeof *dreams);
+    dreams->temperature = rc_calibration_temperature(&model->calibration);
     if (settings->per_class < 1)
         return rc_fail(RC_INVALID_ARGUMENT, "%d dreams of every class, expected 1 or more", settings->per_class);
     RC_TRY(choose_settings(model, settings, &chosen));

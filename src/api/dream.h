@@ -19,6 +19,7 @@ typedef struct rc_dreams {
     int classes, per_class, h, w, c;
     int *kept;          /* (classes): dreams of each, at most per_class */
     uint8_t *images;    /* (classes, per_class, h, w, c): the first ones that the model took for that class */
+    double temperature; /* of the probabilities */
     float *probability; /* (classes, per_class): what the model gave to that class; NaN: there is no such dream */
     int *count;         /* (classes): all that it took for that class */
     int sampled;        /* dreams made: until every class has enough, at most 16 times as many as are wanted */

@@ -120,7 +120,7 @@ static rc_status read_images(const rc_saved_model *model, const rc_real_settings
 
 /* ---- what the model says ----------------------------------------------------------------------------------------- */
 
-static rc_status score(rc_scorer *scorer, rc_real_images *real, size_t image, float *logits)
+static rc_status score(rc_scorer *scorer, double temperature, rc_real_images *real, size_t image, float *logits)
 {
     for (int label = 0; label < real->classes; label++) {
         size_t first = (size_t)label * RC_DREAM_REAL;
@@ -130,8 +130,8 @@ static rc_status score(rc_scorer *scorer, rc_real_images *real, size_t image, fl
         for (int i = 0; i < real->count[label]; i++) {
             const float *scores = logits + (size_t)i * (size_t)real->classes;
             double unused;
-            rc_rank(scores, real->classes, 1, &real->taken[first + (size_t)i], &unused);
-            real->probability[first + (size_t)i] = (float)rc_probability_of(scores, real->classes, label);
+            rc_rank(scores, real->classes, temperature, 1, &real->taken[first + (size_t)i], &unused);
+            real->probability[first + (size_t)i] = (float)rc_probability_of(scores, real->classes, temperature, label);
         }
     }
     return RC_OK;
@@ -150,7 +150,7 @@ static rc_status ask(const rc_saved_model *model, rc_real_images *real)
     if (status == RC_OK)
         status = rc_scorer_create(l->backend, &l->student, batch, &l->augment, &scorer);
     if (status == RC_OK)
-        status = score(scorer, real, image, logits);
+        status = score(scorer, rc_calibration_temperature(&model->calibration), real, image, logits);
     rc_scorer_destroy(scorer);
     rc_free(NULL, logits);
     return status;

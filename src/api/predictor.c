@@ -190,21 +190,22 @@ const char *rc_predictor_lacks(const rc_predictor *p)
 
 /* ---- predicting -------------------------------------------------------------------------------------------------- */
 
-double rc_probability_of(const float *logits, int classes, int label)
+double rc_probability_of(const float *logits, int classes, double temperature, int label)
 {
     double sum = 0;
     for (int k = 0; k < classes; k++)
-        sum += exp((double)logits[k] - (double)logits[label]); /* too large a sum is infinite, the probability 0 */
+        /* Too large a sum is infinite, the probability 0. */
+        sum += exp(((double)logits[k] - (double)logits[label]) / temperature);
     return 1 / sum;
 }
 
-void rc_rank(const float *logits, int classes, int top, int32_t *label, double *probability)
+void rc_rank(const float *logits, int classes, double temperature, int top, int32_t *label, double *probability)
 {
     double largest = -INFINITY, sum = 0;
     for (int k = 0; k < classes; k++)
         largest = (double)logits[k] > largest ? (double)logits[k] : largest;
     for (int k = 0; k < classes; k++)
-        sum += exp((double)logits[k] - largest);
+        sum += exp(((double)logits[k] - largest) / temperature);
     for (int place = 0; place < top; place++) {
         int best = -1;
         for (int k = 0; k < classes; k++) {
@@ -214,7 +215,7 @@ void rc_rank(const float *logits, int classes, int top, int32_t *label, double *
                 best = k;
         }
         label[place] = best < 0 ? 0 : best;
-        probability[place] = exp((double)logits[label[place]] - largest) / sum;
+        probability[place] = exp(((double)logits[label[place]] - largest) / temperature) / sum;
     }
 }
 
@@ -248,7 +249,8 @@ static rc_answer answer_of(rc_predictor *p, const rc_question *question, int row
                         .nearest = -1,
                         .features = p->features + (size_t)row * (size_t)p->d};
     const float *logits = p->logits + (size_t)row * (size_t)p->classes;
-    rc_rank(logits, p->classes, question->top, p->label, p->probability);
+    double temperature = rc_calibration_temperature(&p->model->calibration);
+    rc_rank(logits, p->classes, temperature, question->top, p->label, p->probability);
     if (question->familiarity && p->unfamiliarity != NULL) {
         double score = rc_unfamiliarity_score(p->unfamiliarity, logits, answer.features, &answer.nearest);
         answer.unfamiliarity = rc_unfamiliarity_shown(score);

@@ -55,7 +55,7 @@ typedef struct rc_answer {
     rc_status status; /* anything but RC_OK: the source failed with `message`, and nothing else is set */
     const char *message;
     const int32_t *label;      /* (top): the most probable classes, best first */
-    const double *probability; /* (top): softmax over all classes */
+    const double *probability; /* (top): softmax over all classes, at the model's temperature */
     double unfamiliarity;      /* rc_unfamiliarity_shown; NaN: not wanted, or the model's statistics are none */
     double stranger;           /* false-alarm rate, see model/calibration.h; NaN: also if the model has none */
     int nearest;               /* the class whose mean is nearest; -1: not wanted, or the model has no statistics */
@@ -68,10 +68,11 @@ typedef rc_status rc_answer_sink(void *user, int index, const rc_answer *answer)
  * watch said so before a batch. RC_NUMERIC: see rc_scorer_run. */
 rc_status rc_predictor_run(rc_predictor *predictor, const rc_question *question, rc_answer_sink *each, void *user);
 
-/* The `top` of the classes with the largest logits (classes), ties by label; the probabilities are softmax over all. */
-void rc_rank(const float *logits, int classes, int top, int32_t *label, double *probability);
+/* The `top` of the classes with the largest logits (classes), ties by label; the probabilities are the softmax over all
+ * of logits that are divided by the temperature. */
+void rc_rank(const float *logits, int classes, double temperature, int top, int32_t *label, double *probability);
 
-/* The probability of one class, softmax over all. */
-double rc_probability_of(const float *logits, int classes, int label);
+/* The probability of one class, likewise. */
+double rc_probability_of(const float *logits, int classes, double temperature, int label);
 
 #endif

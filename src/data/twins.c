@@ -8,7 +8,7 @@
 
 typedef struct entry {
     uint64_t hash; /* images that have the same one are compared */
-    int at; /* image: those to train on come first */
+    int at;        /* image: those to train on come first */
 } entry;
 
 static int compare(const void *left, const void *right)

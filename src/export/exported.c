@@ -17,6 +17,13 @@ static rc_status read_reals(rc_backend *be, const void *memory, size_t count, fl
     return RC_OK;
 }
 
+/* The probabilities of other programs are those of `predict`. */
+static void cool(double temperature, float *values, size_t count)
+{
+    for (size_t i = 0; i < count && temperature != 1; i++)
+        values[i] = (float)((double)values[i] / temperature);
+}
+
 static rc_status take(const rc_saved_model *model, rc_exported *e)
 {
     const rc_learner *l = &model->learner;
@@ -40,6 +47,9 @@ static rc_status take(const rc_saved_model *model, rc_exported *e)
     if (head->bias != NULL)
         RC_TRY(read_reals(be, head->bias, (size_t)head->classes, &e->head_bias));
     RC_TRY(be->sync(be)); /* was all of it read? */
+    double temperature = rc_calibration_temperature(&model->calibration);
+    cool(temperature, e->head, (size_t)head->classes * (size_t)head->d);
+    cool(temperature, e->head_bias, head->bias != NULL ? (size_t)head->classes : 0);
     return rc_exported_check(e);
 }
 

@@ -11,8 +11,8 @@ typedef struct rc_exported {
     const rc_net *net; /* ends in average pooling: (d) features */
     float *param;      /* (net->params) */
     float *running;    /* (net->running) */
-    float *head;       /* (classes, d) */
-    float *head_bias;  /* (classes); NULL: it has none */
+    float *head;       /* (classes, d), divided by the temperature of the model's probabilities */
+    float *head_bias;  /* (classes), likewise; NULL: it has none */
     int d, classes;
     int tasks;
     const int *task_end;           /* (tasks): rows of task t end there */

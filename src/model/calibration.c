@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/confidence.h"
 
 static const char *const kind_name[RC_SCORE_KINDS] = {
     [RC_SCORE_DISTANCE_AND_ENTROPY] = "distance-and-entropy",
@@ -68,7 +69,7 @@ rc_status rc_calibration_add(rc_calibration *c, int classes, const double *score
 
 rc_status rc_calibration_copy(rc_calibration *copy, const rc_calibration *c)
 {
-    *copy = (rc_calibration){.kind = c->kind};
+    *copy = (rc_calibration){.kind = c->kind, .temperature = c->temperature};
     copy->lesson = c->lessons > 0 ? rc_alloc_zeroed(NULL, (size_t)c->lessons, sizeof *copy->lesson) : NULL;
     if (c->lessons > 0 && copy->lesson == NULL)
         return RC_OUT_OF_MEMORY;
@@ -113,6 +114,11 @@ bool rc_calibration_covers(const rc_calibration *c, int classes)
     return c->lessons > 0 && count_classes(c) == classes;
 }
 
+double rc_calibration_temperature(const rc_calibration *c)
+{
+    return c->temperature > 0 ? c->temperature : 1;
+}
+
 int rc_calibration_images(const rc_calibration *c)
 {
     int64_t images = 0;
@@ -148,6 +154,8 @@ void rc_calibration_put(const rc_calibration *c, rc_json_writer *metadata)
     rc_json_writer w = {0};
     rc_json_begin_object(&w, NULL);
     rc_json_put_text(&w, "score", kind_name[c->kind]);
+    if (c->temperature > 0)
+        rc_json_put_real(&w, "temperature", c->temperature);
     rc_json_begin_array(&w, "lessons");
     for (int i = 0; i < c->lessons; i++) {
         const rc_calibrated_lesson *lesson = &c->lesson[i];
@@ -211,10 +219,23 @@ static rc_status get_kind(const rc_json *json, rc_score_kind *kind)
                    kind_name[1]);
 }
 
+/* Files of earlier versions have none, and models whose first lesson measured none. */
+static rc_status get_temperature(const rc_json *json, double *temperature)
+{
+    const rc_json *value = rc_json_member(json, "temperature");
+    double least = rc_confidence_at(0), most = rc_confidence_at(RC_TEMPERATURES - 1);
+    *temperature = value != NULL ? rc_json_number(value) : 0;
+    return value == NULL || (*temperature >= least && *temperature <= most)
+               ? RC_OK
+               : rc_fail(RC_FORMAT, "the temperature of the calibration is %g, expected %g to %g", *temperature, least,
+                         most);
+}
+
 static rc_status get(const rc_json *json, int classes, rc_calibration *c)
 {
     const rc_json *list, *entry = NULL;
     RC_TRY(get_kind(json, &c->kind));
+    RC_TRY(get_temperature(json, &c->temperature));
     RC_TRY(rc_json_get_array(json, "lessons", &list));
     size_t lessons = rc_json_count(list);
     if (lessons < 1 || lessons > (size_t)classes) /* each has a class */

@@ -5,7 +5,9 @@
  * The rate of a score is the part of images of known classes that look at least as strange: in a lesson with n held-out
  * images (1 + those with at least that score) / (n + 1), which is never below 1 / (n + 1), and over lessons the mean,
  * weighted by their classes. An image of a known class gets a rate below r with probability r, as long as it comes from
- * where the held-out images came from. */
+ * where the held-out images came from.
+ *
+ * The temperature of the model's probabilities is measured on the same images, and kept here, too. */
 #ifndef RC_MODEL_CALIBRATION_H
 #define RC_MODEL_CALIBRATION_H
 
@@ -28,6 +30,7 @@ typedef struct rc_calibrated_lesson {
 /* Cleared: nothing was ever measured. */
 typedef struct rc_calibration {
     rc_score_kind kind;
+    double temperature; /* of the probabilities (model/confidence.h); 0: not measured. Read it by the function below */
     int lessons;
     rc_calibrated_lesson *lesson; /* (lessons) */
 } rc_calibration;
@@ -40,6 +43,9 @@ void rc_calibration_destroy(rc_calibration *calibration); /* a cleared one is fi
 
 /* Does it cover a model of so many classes: has it lessons, all with scores, of that many classes in all? */
 bool rc_calibration_covers(const rc_calibration *calibration, int classes);
+
+/* What logits are divided by before they become probabilities: 1 where nothing was measured. */
+double rc_calibration_temperature(const rc_calibration *calibration);
 
 /* Held-out images of all lessons. */
 int rc_calibration_images(const rc_calibration *calibration);

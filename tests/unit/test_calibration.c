@@ -172,7 +172,7 @@ static char *text_of(const rc_calibration *c)
 static void what_is_put_comes_back(void **state)
 {
     (void)state;
-    rc_calibration c = {.kind = RC_SCORE_ENTROPY}, back, copy;
+    rc_calibration c = {.kind = RC_SCORE_ENTROPY, .temperature = 2.25}, back, copy;
     double scores[20] = {0.1, -3, 1e-7, 3e38};
     assert_int_equal(rc_calibration_add(&c, 2, scores, 20), RC_OK);
     add_count(&c, 3, 7);
@@ -181,7 +181,7 @@ static void what_is_put_comes_back(void **state)
     assert_int_equal(rc_calibration_get(text, 6, &back), RC_OK);
     assert_int_equal(rc_calibration_copy(&copy, &back), RC_OK);
     rc_calibration_destroy(&back);
-    assert_true(copy.kind == RC_SCORE_ENTROPY && copy.lessons == 3);
+    assert_true(copy.kind == RC_SCORE_ENTROPY && copy.lessons == 3 && copy.temperature == 2.25);
     for (int i = 0; i < 3; i++) {
         const rc_calibrated_lesson *a = &c.lesson[i], *b = &copy.lesson[i];
         assert_true(a->classes == b->classes && a->images == b->images && a->scores == b->scores);
@@ -194,6 +194,8 @@ static void what_is_put_comes_back(void **state)
 
 #define SCORES      "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19"
 #define OF(lessons) "{\"score\":\"entropy\",\"lessons\":[" lessons "]}"
+#define AT(value) \
+    "{\"score\":\"entropy\",\"temperature\":" value ",\"lessons\":[{\"classes\":2,\"images\":0,\"scores\":[]}]}"
 
 static void hostile_texts_are_refused(void **state)
 {
@@ -207,6 +209,12 @@ static void hostile_texts_are_refused(void **state)
         {"{\"score\":\"other\",\"lessons\":[]}", "of the score 'other', expected 'distance-and-entropy' or 'entropy'"},
         {"{\"score\":\"entropy\"}", "'lessons'"},
         {OF(""), "0 lessons for 2 classes"},
+        {AT("0.49"), "the temperature of the calibration is 0.49, expected 0.5 to 32"},
+        {AT("32.1"), "is 32.1, expected"},
+        {AT("0"), "is 0, expected"},
+        {AT("-1"), "is -1, expected"},
+        {AT("null"), "is nan, expected"},
+        {AT("\"2\""), "is nan, expected"},
         {OF("{\"classes\":1,\"images\":0,\"scores\":[]},{\"classes\":1,\"images\":0,\"scores\":[]},"
             "{\"classes\":1,\"images\":0,\"scores\":[]}"),
          "3 lessons for 2 classes"},
@@ -235,6 +243,13 @@ static void hostile_texts_are_refused(void **state)
             fail_msg("%s: %s", cases[i].text, rc_message());
     }
     assert_int_equal(rc_calibration_get(OF("{\"classes\":2,\"images\":20,\"scores\":[" SCORES ",19]}"), 2, &c), RC_OK);
+    assert_true(c.temperature == 0 && rc_calibration_temperature(&c) == 1);
+    rc_calibration_destroy(&c);
+    assert_int_equal(rc_calibration_get(AT("32"), 2, &c), RC_OK);
+    assert_true(rc_calibration_temperature(&c) == 32);
+    rc_calibration_destroy(&c);
+    assert_int_equal(rc_calibration_get(AT("0.5"), 2, &c), RC_OK);
+    assert_true(rc_calibration_temperature(&c) == 0.5);
     rc_calibration_destroy(&c);
 }
 
