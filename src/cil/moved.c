@@ -326,12 +326,23 @@ void rc_moved_destroy(rc_moved *m)
     *m = (rc_moved){0};
 }
 
+/* The class whose turn it is after that of class k. One of which no dream was told, and no image, has no mean. */
+static size_t next_class(const rc_moved *m, size_t k)
+{
+    for (int passed = 0; passed < m->classes; passed++) {
+        k = (k + 1) % (size_t)m->classes;
+        if (!isnan(m->mean[k * (size_t)m->d]))
+            break;
+    }
+    return k;
+}
+
 void rc_moved_draw(const rc_moved *m, rc_rng rng, int epoch, int each, float *feature, int32_t *label)
 {
-    size_t d = (size_t)m->d, rows = (size_t)each * (size_t)m->classes;
+    size_t d = (size_t)m->d, rows = (size_t)each * (size_t)m->classes, k = (size_t)m->classes - 1;
     for (size_t row = 0; row < rows; row++) {
         float *x = feature + row * d;
-        size_t k = row % (size_t)m->classes;
+        k = next_class(m, k);
         label[row] = (int32_t)k;
         rc_rng_fill_normal(rng, ((uint64_t)(uint32_t)epoch * rows + row) * d, x, d);
         for (size_t i = d; i-- > 0;) { /* from the end: entry i needs the noise up to i alone */

@@ -33,7 +33,7 @@ rc_status rc_moved_keep(const rc_moved *moved, rc_learner *learner);
 void rc_moved_destroy(rc_moved *moved); /* a zeroed one is fine */
 
 /* `each` features of every class, drawn from normal distributions: feature (classes * each, d), label (classes * each),
- * one of every class in turn. Other numbers in every epoch. */
+ * one of every class in turn, but for those without a mean: each is passed over. Other numbers in every epoch. */
 void rc_moved_draw(const rc_moved *moved, rc_rng rng, int epoch, int each, float *feature, int32_t *label);
 
 #endif
