@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/memory.h"
 #include "cil/dream_batch.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
@@ -62,8 +63,69 @@ static void dreams_come_in_batches(void **state)
     rc_learner_destroy(&l);
 }
 
+/* Each generator begins with numbers of its own, which the task and its place choose. */
+static void generators_begin_with_their_own_numbers(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    s.generators = 2;
+    learning_begin_second(&l, be, "cwd", &s);
+    const rc_net *net = learning_generator_net(&l);
+    float *found = rc_alloc_zeroed(NULL, 2 * net->params, sizeof *found);
+    assert_non_null(found);
+    for (int i = 0; i < 2; i++) {
+        rc_rng rng = {s.seed, (uint64_t)1 << 32 | RC_STREAM_GENERATOR | (uint32_t)i << 20};
+        rc_model wanted;
+        SUCCEEDS(rc_model_create(&wanted, net, be));
+        SUCCEEDS(rc_model_init(&wanted, rng));
+        be->read_real(be, found, learning_generator(&l)[i].param, net->params);
+        be->read_real(be, found + net->params, wanted.param, net->params);
+        assert_memory_equal(found, found + net->params, net->params * sizeof *found);
+        rc_model_destroy(&wanted);
+    }
+    rc_free(NULL, found);
+    rc_learner_destroy(&l);
+}
+
+static rc_backend plain;
+static int allocations, fails_at;
+
+static rc_status failing_alloc(rc_backend *b, size_t bytes, void **memory)
+{
+    return ++allocations == fails_at ? rc_fail(RC_OUT_OF_MEMORY, "allocation %d", fails_at)
+                                     : plain.alloc(b, bytes, memory);
+}
+
+/* Whichever block there is no memory for. */
+static void a_batch_without_memory_is_refused(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    learning_begin_second(&l, be, "cwd", &s);
+    plain = *be;
+    be->alloc = failing_alloc;
+    for (fails_at = 1;; fails_at++) {
+        rc_dream_batch b;
+        allocations = 0;
+        rc_status status = rc_dream_batch_create(&l, &b);
+        rc_dream_batch_destroy(&b);
+        assert_int_equal(status, allocations >= fails_at ? RC_OUT_OF_MEMORY : RC_OK);
+        if (allocations < fails_at)
+            break;
+    }
+    *be = plain;
+    assert_true(fails_at > 4);
+    rc_learner_destroy(&l);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(dreams_come_in_batches)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dreams_come_in_batches),
+        cmocka_unit_test(generators_begin_with_their_own_numbers),
+        cmocka_unit_test(a_batch_without_memory_is_refused),
+    };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

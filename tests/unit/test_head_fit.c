@@ -469,7 +469,7 @@ static void memory_that_runs_out_is_said(void **state)
     assert_true(n > 8);
 }
 
-/* What the forecast says is enough, and three quarters are not. */
+/* What the forecast says is enough, and a byte less is not. */
 static void the_forecast_of_memory_is_right(void **state)
 {
     (void)state;
@@ -480,7 +480,7 @@ static void the_forecast_of_memory_is_right(void **state)
     size_t said = rc_head_fit_bytes(MOST, D, K);
     rc_memory_set_budget(rc_bytes_allocated() + said + 1024); /* blocks begin on round addresses */
     SUCCEEDS(rc_head_fit(&s.e, &(rc_head_rule){0.01, 3}, row, &fitted));
-    rc_memory_set_budget(rc_bytes_allocated() + said * 3 / 4);
+    rc_memory_set_budget(rc_bytes_allocated() + said - 1);
     assert_int_equal(rc_head_fit(&s.e, &(rc_head_rule){0.01, 3}, row, &fitted), RC_OUT_OF_MEMORY);
     rc_memory_set_budget(SIZE_MAX);
 }

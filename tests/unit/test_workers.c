@@ -41,6 +41,7 @@ typedef struct worker {
     learning_bits learnt;
     double loss[64]; /* of every boundary, weighted */
     int losses;
+    int images;     /* of a step, summed up over the boundaries */
     int collective; /* calls */
 } worker;
 
@@ -129,6 +130,7 @@ static rc_status note_loss(void *user, const rc_stage_report *report)
     worker *w = user;
     if (!isnan(report->total_loss) && w->losses < 64)
         w->loss[w->losses++] = report->total_loss;
+    w->images += report->images_per_step;
     return RC_OK;
 }
 
@@ -216,6 +218,7 @@ static void compare(const char *backend, const char *method, int count, double m
     assert_int_equal(alone.collective, 0);
     assert_true(alone.losses >= 2);
     assert_int_equal(alone.losses, w[0].losses);
+    assert_int_equal(alone.images, w[0].images);
     for (int i = 0; i < alone.losses; i++)
         if (!(fabs(alone.loss[i] - w[0].loss[i]) <= most * fmax(1, fabs(alone.loss[i]))))
             fail_msg("%s, %s, %d processes: loss %d is %.10g, alone %.10g", method, backend, count, i, w[0].loss[i],
