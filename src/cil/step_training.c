@@ -72,7 +72,8 @@ static rc_status create_passes(rc_training *t)
     return RC_OK;
 }
 
-/* Ranges of the optimiser. The three that a training may lack follow; -1: it has none. */
+/* Ranges of the optimiser. The three that a training may lack follow; -1: it has none. (Nothing follows the last one:
+ * where it is lacking, no range has its number either.) */
 enum { RANGE_BACKBONE, RANGE_HEAD, RANGE_NEXT };
 
 static int projection_range(const rc_training *t)
@@ -87,7 +88,7 @@ static int bias_range(const rc_training *t)
 
 static int turned_range(const rc_training *t)
 {
-    return t->turned_head == NULL ? -1 : RANGE_NEXT + t->settings.losses.rkd + (t->student->head.bias != NULL);
+    return RANGE_NEXT + t->settings.losses.rkd + (t->student->head.bias != NULL);
 }
 
 /* Reals of the rows for turned images. */
