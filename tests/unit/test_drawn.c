@@ -1,13 +1,16 @@
-/* Features that refinement draws, where some classes have no statistics: no dream was told to be of them. */
+/* Features that refinement draws, where some classes have no statistics, as no dream was told to be of them, or those of
+ * a single image. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "base/memory.h"
 #include "cil/moved.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
@@ -48,11 +51,46 @@ static void a_task_after_a_class_without_dreams_is_learnt(void **state)
     rc_learner_destroy(&l);
 }
 
+/* An old class that comes again has the statistics of what is shown of it, be it one image, which does not vary. */
+static void a_class_of_one_image_does_not_vary(void **state)
+{
+    (void)state;
+    enum { IMAGES = 16, IMAGE = LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS };
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_moved m;
+    int32_t *labels, *old;
+    double stored;
+    s.plus_variances = true;
+    learning_create(&l, be, "cwd+", &s);
+    learning_teach(&l, 0, 2, 8, &learning_no_hooks);
+    rc_learner_end_task(&l);
+    uint8_t *images = learning_images(2, 2, IMAGES / 2, &labels), *again = learning_images(0, 1, 1, &old);
+    memcpy(images, again, IMAGE);
+    labels[0] = old[0];
+    SUCCEEDS(rc_learner_begin_task(&l, 1, 2, images, labels, IMAGES));
+    assert_int_equal(l.batches * s.batch, IMAGES);
+    SUCCEEDS(rc_moved_create(&l, false, &m));
+    be->read_real64(be, &stored, l.class_variance, 1);
+    assert_true(stored > 0);
+    for (int j = 0; j < m.d; j++) {
+        assert_true(fabs(m.variance[j]) < 1e-9);
+        assert_true(m.variance[m.d + j] >= 0);
+    }
+    rc_moved_destroy(&m);
+    rc_learner_destroy(&l);
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+    rc_free(NULL, again);
+    rc_free(NULL, old);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_without_a_mean_are_passed_over),
         cmocka_unit_test(a_task_after_a_class_without_dreams_is_learnt),
+        cmocka_unit_test(a_class_of_one_image_does_not_vary),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }
