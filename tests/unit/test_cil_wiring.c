@@ -104,6 +104,9 @@ static void weights_are_those_of_the_row_and_the_task(void **state)
     double alpha = log2(4 / 2.0 + 1), beta = sqrt(1 / 4.0);
     assert_true(fabs((double)weight[RC_LOSS_CE] - 0.5 * (1 + 1 / alpha) / beta) < 1e-6);
     assert_true(fabs((double)weight[RC_LOSS_HKD] - 0.15 * alpha * beta) < 1e-6);
+    later.settings.paper_constant_scale = true;
+    rc_stage_weights(&later, RC_STAGE_TRAINING, weight, active);
+    assert_true(weight[RC_LOSS_CE] == 0.5f && fabs((double)weight[RC_LOSS_HKD] - 0.15) < 1e-6);
     rc_learner first = {.settings = rc_settings_default(), .method = &kept, .n_new = 4, .has = {.replay = true}};
     rc_stage_weights(&first, RC_STAGE_TRAINING, weight, active);
     assert_true(active[RC_LOSS_CE] && !active[RC_LOSS_REPLAY] && weight[RC_LOSS_REPLAY] == 0);

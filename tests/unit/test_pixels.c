@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "forecast/forecast.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
 #include "support/succeeds.h"
@@ -195,6 +196,25 @@ static void counted_pixels_have_room_to_be_drawn(void **state)
     rc_backend_close(sizing);
 }
 
+/* Whoever counts what a task takes does not make the noise that is written for its images. */
+static void counted_noise_is_not_made(void **state)
+{
+    (void)state;
+    enum { MANY = 256, NOISE_BYTES = MANY * MANY * sizeof(double) };
+    const rc_augment image = {.h = LEARNING_SIZE, .w = LEARNING_SIZE, .c = LEARNING_CHANNELS, .std = {1, 1, 1}};
+    rc_settings s = learning_settings();
+    rc_task_claim claim = {.settings = &s, .image = &image, .n_old = 2, .n_new = 2, .count = MANY};
+    size_t bytes;
+    s.batch = MANY;
+    s.pixel_batches = 1;
+    SUCCEEDS(rc_method_find("deepinversion-pixels", &claim.method));
+    rc_memory_set_budget(rc_bytes_allocated() + NOISE_BYTES / 2);
+    rc_status status = rc_forecast_bytes(be, &claim, &bytes);
+    rc_memory_set_budget(SIZE_MAX);
+    SUCCEEDS(status);
+    assert_true(bytes > 0);
+}
+
 /* Value v of channel c is pixel 255 (v std + mean), rounded and clipped. */
 static void pixels_become_bytes(void **state)
 {
@@ -228,6 +248,7 @@ int main(void)
         cmocka_unit_test(every_batch_can_be_resumed),
         cmocka_unit_test(images_show_their_labels_and_are_replayed),
         cmocka_unit_test(counted_pixels_have_room_to_be_drawn),
+        cmocka_unit_test(counted_noise_is_not_made),
         cmocka_unit_test(pixels_become_bytes),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
