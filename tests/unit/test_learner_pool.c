@@ -324,6 +324,22 @@ static void statistics_grow_with_the_head(void **state)
     rc_learner_destroy(&l);
 }
 
+/* A first task's are of its images, a second one's of dreams, too; where there are none they are of nothing. */
+static void what_statistics_are_of_is_known(void **state)
+{
+    (void)state;
+    rc_learner l;
+    teach_first(&l, "cwd", 2);
+    assert_true(l.class_mean != NULL && l.statistics_of_images);
+    learning_teach(&l, 1, 2, 8, &learning_no_hooks);
+    rc_learner_end_task(&l);
+    assert_true(l.class_mean != NULL && !l.statistics_of_images);
+    rc_learner_destroy(&l);
+    teach_first(&l, "finetune", 2);
+    assert_true(l.class_mean == NULL && !l.statistics_of_images);
+    rc_learner_destroy(&l);
+}
+
 /* ---- failures ------------------------------------------------------------------------------------------------- */
 
 static int allocations_to_go;
@@ -392,15 +408,11 @@ static void a_task_that_has_no_room_does_not_begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(old_images_lie_behind_new_ones),
-        cmocka_unit_test(images_may_come_one_by_one),
-        cmocka_unit_test(a_buffer_may_hold_one_image),
-        cmocka_unit_test(pixels_are_shown_as_bytes),
-        cmocka_unit_test(training_alone_sees_windows),
-        cmocka_unit_test(lent_images_have_the_same_places),
-        cmocka_unit_test(statistics_grow_with_the_head),
-        cmocka_unit_test(a_backend_may_have_no_memory_once),
-        cmocka_unit_test(a_task_that_has_no_room_does_not_begin),
+        cmocka_unit_test(old_images_lie_behind_new_ones),    cmocka_unit_test(images_may_come_one_by_one),
+        cmocka_unit_test(a_buffer_may_hold_one_image),       cmocka_unit_test(pixels_are_shown_as_bytes),
+        cmocka_unit_test(training_alone_sees_windows),       cmocka_unit_test(lent_images_have_the_same_places),
+        cmocka_unit_test(statistics_grow_with_the_head),     cmocka_unit_test(what_statistics_are_of_is_known),
+        cmocka_unit_test(a_backend_may_have_no_memory_once), cmocka_unit_test(a_task_that_has_no_room_does_not_begin),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }
