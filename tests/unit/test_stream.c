@@ -100,6 +100,37 @@ static void they_are_those_of_the_set(void **state)
     rc_dataset_close(&streamed);
 }
 
+/* A learner that is lent them sees each of its views through the random stream of that view. */
+static void views_have_windows_of_their_own(void **state)
+{
+    (void)state;
+    enum { N = 8, MANY = 3 };
+    static uint8_t lent[MANY][N * BYTES], expected[N * BYTES];
+    static const rc_image_view view[MANY] = {{5, 77}, {5, 78}, {6, 77}};
+    int32_t order[N];
+    write_pictures();
+    rc_dataset d = open_set(2);
+    const rc_lent_images images = rc_lend_split(&d, &d.train);
+    order_of(order, N, d.train.count);
+    for (int i = 0; i < MANY; i++) {
+        void *reader;
+        const uint8_t *from;
+        const int32_t *place;
+        const rc_rng rng = {view[i].seed, view[i].stream};
+        SUCCEEDS(images.supply->open(images.owner, BYTES, N, &reader));
+        SUCCEEDS(images.supply->expect(reader, order, N, &view[i], 1));
+        SUCCEEDS(images.supply->fetch(reader, 0, N, &from, &place));
+        for (int b = 0; b < N; b++)
+            memcpy(lent[i] + b * BYTES, from + (size_t)place[b] * BYTES, BYTES);
+        images.supply->close(reader);
+        read_all(&d.train, order, N, &rng, N, 0, 1, expected);
+        assert_memory_equal(lent[i], expected, sizeof expected);
+    }
+    assert_memory_not_equal(lent[0], lent[1], sizeof *lent);
+    assert_memory_not_equal(lent[0], lent[2], sizeof *lent);
+    rc_dataset_close(&d);
+}
+
 /* Any number of threads, pieces and processes give the same images; another random stream gives others. */
 static void nothing_depends_on_threads(void **state)
 {
@@ -425,15 +456,11 @@ static void windows_are_those_of_imagenet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(they_are_those_of_the_set),
-        IN_FOLDER(nothing_depends_on_threads),
-        IN_FOLDER(fetching_goes_anywhere),
-        IN_FOLDER(broken_pictures_are_named),
-        IN_FOLDER(they_are_scored_as_in_memory),
-        IN_FOLDER(packs_are_read_alike),
-        IN_FOLDER(a_handle_has_several_orders),
-        IN_FOLDER(a_backend_names_what_is_lost),
-        cmocka_unit_test(windows_are_those_of_imagenet),
+        IN_FOLDER(they_are_those_of_the_set),    IN_FOLDER(views_have_windows_of_their_own),
+        IN_FOLDER(nothing_depends_on_threads),   IN_FOLDER(fetching_goes_anywhere),
+        IN_FOLDER(broken_pictures_are_named),    IN_FOLDER(they_are_scored_as_in_memory),
+        IN_FOLDER(packs_are_read_alike),         IN_FOLDER(a_handle_has_several_orders),
+        IN_FOLDER(a_backend_names_what_is_lost), cmocka_unit_test(windows_are_those_of_imagenet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

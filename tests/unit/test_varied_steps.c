@@ -183,12 +183,44 @@ static void images_that_are_not_square_are_not_turned(void **state)
     rc_classifier_destroy(&c);
 }
 
+static int reservations, fails_at;
+
+static rc_status failing_reserve(rc_backend *b, int n, int in, int out)
+{
+    return ++reservations == fails_at ? rc_fail(RC_OUT_OF_MEMORY, "reservation %d", fails_at)
+                                      : plain.reserve_dense(b, n, in, out);
+}
+
+/* Whichever product there is no workspace for, that of the rows for turned images among them. */
+static void a_step_without_workspace_is_refused(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    int all = 0;
+    learning_begin_second(&l, be, "cwd+", &s);
+    plain = *be;
+    be->reserve_dense = failing_reserve;
+    for (fails_at = 0; fails_at <= all; fails_at++) {
+        rc_training *training;
+        reservations = 0;
+        rc_status status = rc_stage_training_create(&l, &training);
+        all = fails_at == 0 ? reservations : all;
+        assert_int_equal(status, fails_at == 0 ? RC_OK : RC_OUT_OF_MEMORY);
+        rc_training_destroy(training);
+    }
+    *be = plain;
+    assert_true(all >= 3); /* the head, the rows for turned images, and embeddings */
+    rc_learner_destroy(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_do_what_settings_ask_for),
         cmocka_unit_test(settings_of_a_learner_reach_its_steps),
         cmocka_unit_test(images_that_are_not_square_are_not_turned),
+        cmocka_unit_test(a_step_without_workspace_is_refused),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }
