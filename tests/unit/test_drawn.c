@@ -1,5 +1,5 @@
-/* Features that refinement draws, where some classes have no statistics, as no dream was told to be of them, or those of
- * a single image. */
+/* Features that refinement draws, where a class has no statistics, as no dream was told to be of it, or those of a
+ * single image. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

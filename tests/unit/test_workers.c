@@ -208,9 +208,9 @@ static double difference(const float *a, const float *b, size_t count)
     return most / largest;
 }
 
-/* One process, and `count`: the models agree, the losses of every boundary agree, and all processes have the same
- * bits. */
-static void compare(const char *backend, const char *method, int count, double most)
+/* One process, and `count`: the models agree, which are read in float, the losses of every boundary agree, and all
+ * processes have the same bits. */
+static void compare(const char *backend, const char *method, int count, double most, double most_of_loss)
 {
     worker alone, w[MOST];
     learn_with(1, backend, method, &alone);
@@ -220,7 +220,7 @@ static void compare(const char *backend, const char *method, int count, double m
     assert_int_equal(alone.losses, w[0].losses);
     assert_int_equal(alone.images, w[0].images);
     for (int i = 0; i < alone.losses; i++)
-        if (!(fabs(alone.loss[i] - w[0].loss[i]) <= most * fmax(1, fabs(alone.loss[i]))))
+        if (!(fabs(alone.loss[i] - w[0].loss[i]) <= most_of_loss * fmax(1, fabs(alone.loss[i]))))
             fail_msg("%s, %s, %d processes: loss %d is %.10g, alone %.10g", method, backend, count, i, w[0].loss[i],
                      alone.loss[i]);
     assert_int_equal(alone.learnt.count, w[0].learnt.count);
@@ -241,12 +241,13 @@ static void compare(const char *backend, const char *method, int count, double m
 static const char *const methods[] = {"lode", "dgr", "deepinversion-pixels", "cwd-abd", "cwd", "cwd+", "ssil"};
 enum { METHODS = sizeof methods / sizeof *methods };
 
-/* In double what the processes do otherwise than one vanishes in rounding: nothing else may be left. */
+/* In double what the processes do otherwise than one vanishes in rounding: nothing else may be left. No sum has more
+ * than some 10^4 terms, each of which rounds by 1e-16, and few of them follow each other. */
 static void methods_learn_what_one_process_learns(void **state)
 {
     (void)state;
     for (size_t i = 0; i < METHODS; i++)
-        compare("reference64", methods[i], 2, 1e-6);
+        compare("reference64", methods[i], 2, 1e-6, 1e-11);
 }
 
 /* On the backend that RECOLLECT_TEST_BACKEND names, in float. */
@@ -254,14 +255,14 @@ static void methods_learn_alike_on_a_device(void **state)
 {
     (void)state;
     for (size_t i = 0; i < METHODS; i++)
-        compare(getenv("RECOLLECT_TEST_BACKEND"), methods[i], 2, 1e-4);
+        compare(getenv("RECOLLECT_TEST_BACKEND"), methods[i], 2, 1e-4, 1e-4);
 }
 
 static void kernels_agree_within_rounding(void **state)
 {
     (void)state;
-    compare("cpu", "cwd", 2, 1e-4);
-    compare("cpu", "cwd", 4, 1e-4);
+    compare("cpu", "cwd", 2, 1e-4, 1e-4);
+    compare("cpu", "cwd", 4, 1e-4, 1e-4);
 }
 
 /* However gradients are cut, they travel whole and once: the same bits. Cut, they travel while others do. */
