@@ -85,12 +85,52 @@ static void a_class_of_one_image_does_not_vary(void **state)
     rc_free(NULL, old);
 }
 
+static rc_backend plain;
+static float *given; /* what refinement was last given to learn from */
+static size_t given_count;
+
+static void note_given(rc_backend *b, void *to, const float *from, size_t count)
+{
+    if (count == given_count)
+        memcpy(given, from, count * sizeof *from);
+    plain.write_real(b, to, from, count);
+}
+
+/* Its features are those of the statistics that have followed the net. */
+static void refinement_draws_from_moved_statistics(void **state)
+{
+    (void)state;
+    enum { EACH = 16, CLASSES = 4 };
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_moved m;
+    learning_begin_second(&l, be, "cwd+", &s);
+    size_t d = (size_t)l.student.head.d;
+    given_count = EACH * CLASSES * d;
+    given = rc_alloc_zeroed(NULL, 2 * given_count, sizeof *given);
+    int32_t label[EACH * CLASSES];
+    assert_non_null(given);
+    plain = *be;
+    be->write_real = note_given;
+    rc_status status = rc_stage_training(&l, RC_STAGE_TRAINING, 0, &learning_no_hooks);
+    *be = plain;
+    SUCCEEDS(status);
+    SUCCEEDS(rc_moved_create(&l, false, &m));
+    rc_rng rng = {s.seed, (uint64_t)1 << 32 | RC_STREAM_DRAWN};
+    rc_moved_draw(&m, rng, s.epochs - 1, EACH, given + given_count, label); /* in the last epoch */
+    assert_memory_equal(given, given + given_count, given_count * sizeof *given);
+    rc_moved_destroy(&m);
+    rc_free(NULL, given);
+    rc_learner_destroy(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_without_a_mean_are_passed_over),
         cmocka_unit_test(a_task_after_a_class_without_dreams_is_learnt),
         cmocka_unit_test(a_class_of_one_image_does_not_vary),
+        cmocka_unit_test(refinement_draws_from_moved_statistics),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

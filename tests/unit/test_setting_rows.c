@@ -212,12 +212,27 @@ static void choices_may_be_cut(void **state)
     }
 }
 
+static void refinement_is_shorter_than_the_epochs(void **state)
+{
+    (void)state;
+    rc_settings s = rc_settings_default();
+    s.epochs = 5;
+    s.refine_epochs = 7;
+    assert_int_equal(rc_settings_check(&s), RC_INVALID_ARGUMENT);
+    assert_string_equal(rc_message(), "refine_epochs is 7, expected 0 to 4: refinement is the end of the 5 epochs, and "
+                                      "leaves one or more");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_describe_themselves),   cmocka_unit_test(ranges_are_written_as_they_are),
-        cmocka_unit_test(the_page_has_the_rows),      cmocka_unit_test(values_are_checked),
-        cmocka_unit_test(the_longest_range_is_whole), cmocka_unit_test(choices_may_be_cut),
+        cmocka_unit_test(rows_describe_themselves),
+        cmocka_unit_test(ranges_are_written_as_they_are),
+        cmocka_unit_test(the_page_has_the_rows),
+        cmocka_unit_test(values_are_checked),
+        cmocka_unit_test(the_longest_range_is_whole),
+        cmocka_unit_test(choices_may_be_cut),
+        cmocka_unit_test(refinement_is_shorter_than_the_epochs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,7 +96,7 @@ static void steps_do_what_settings_ask_for(void **state)
             .losses = {.real = RC_CE_ALL},
             .trivial = set & 1,
             .turns = set & 2,
-            .mix = {.cutout = set & 4 ? 2 : 0, .mixup = set & 8, .stream = RC_STREAM_MIX}};
+            .mix = {.cutout = set & 4 ? 1 : 0, .mixup = set & 8, .stream = RC_STREAM_MIX}};
         SUCCEEDS(rc_training_create(be, &settings, &l.student, NULL, NULL, &l.data, &training));
         const rc_training_view all = rc_training_look(training);
         view = &all;
