@@ -8,8 +8,8 @@ usage: bench/photos.py measure FOLDER --images N --out FILE.jsonl [--name NAME] 
 measure: FOLDER has train/CLASS/ and test/CLASS/ with images. The classes are taken in the order of their names: the first
 six for the first lesson, two each for the next ones. Each lesson is a `recollect learn` of its own, with N images of each
 class (all, where there are fewer), which the seed chooses. After each lesson `recollect eval` scores all test images of
-all classes taught so far. FILE gets one line for each lesson, at its end: accuracy, processor time of `learn` (user and
-system) and its peak memory. NAME is the row of the table that they belong to; without it that is the arguments of learn.
+all classes taught so far. FILE gets one line for each lesson, at its end: accuracy, how sure the model is and how far
+off that is (percent), processor time of `learn` (user and system) and its peak memory. NAME is the row of the table that they belong to; without it that is the arguments of learn.
 They go to every lesson. --threads 1 among them keeps the processor time honest on a busy machine.
 
 table: prints the lines of all files as Markdown, a row for each folder, number of images and NAME. Rows of several seeds
@@ -68,6 +68,28 @@ def choice(said):
     return [line.strip() for line in said.splitlines() if line.startswith("chosen: ")]
 
 
+def confidence(answers):
+    """The mean probability of the class that is named first, and how far probabilities lie from how often they are right:
+    the expected calibration error, with ten bins. answers: (probability, is it right?) of each image.
+
+    >>> confidence([(0.75, True), (0.75, False), (0.25, False), (0.25, False)])
+    (50.0, 25.0)
+    """
+    bins = {}
+    for probability, right in answers:
+        bins.setdefault(min(int(10 * probability), 9), []).append(probability - right)
+    sure = statistics.mean(probability for probability, _ in answers)
+    return 100 * sure, 100 * sum(abs(sum(found)) for found in bins.values()) / len(answers)
+
+
+def answers_of(recollect, model, test):
+    """What the model names first on each image of the folder, and whether that is its class."""
+    command = [recollect, "predict", model, test, "--json", "--top", "1"]
+    lines = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+    for line in map(json.loads, lines.splitlines()):
+        yield line["top"][0]["probability"], line["top"][0]["class"] == Path(line["file"]).parent.name
+
+
 def measure(options, arguments):
     folder = Path(options.folder)
     classes = sorted(path.name for path in (folder / "train").iterdir() if path.is_dir())
@@ -87,9 +109,11 @@ def measure(options, arguments):
                 [options.recollect, "learn", *([model] if model else []), work / f"lesson-{lesson}", "--out", following,
                  "--seed", str(options.seed), "--json", *arguments])
             scored = run([options.recollect, "eval", following, work / "test", "--json"])[0]
+            sure, off = confidence(list(answers_of(options.recollect, following, work / "test")))
             line = {"set": folder.name, "images": options.images, "name": options.name or " ".join(arguments) or "default",
                     "arguments": arguments, "seed": options.seed, "lesson": lesson, "classes": first + count,
                     "trained": learnt["images"], "tested": scored["images"], "accuracy": round(scored["accuracy"], 2),
+                    "sure": round(sure, 2), "off": round(off, 2),
                     "cpu_seconds": round(cpu, 2), "seconds": round(wall, 1), "peak_mib": round(memory),
                     "stage_seconds": {stage: round(value, 1) for stage, value in learnt["stage_seconds"].items()},
                     "chosen": choice(said)}
