@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "cil/moved.h"
+#include "cil/scorer.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
 #include "support/succeeds.h"
@@ -85,6 +86,40 @@ static void a_class_of_one_image_does_not_vary(void **state)
     rc_free(NULL, old);
 }
 
+/* The features of images are those that a scorer sees, which does not look at the rest of the batch. */
+static void means_are_of_features_as_they_are_scored(void **state)
+{
+    (void)state;
+    enum { IMAGES = 16, NEW = 2 };
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_moved m;
+    rc_scorer *scorer;
+    int32_t *labels;
+    s.plain_statistics = true;
+    learning_begin_second(&l, be, "cwd+", &s);
+    uint8_t *images = learning_images(2, NEW, IMAGES / NEW, &labels);
+    int d = l.student.head.d;
+    float *feature = rc_alloc_zeroed(NULL, IMAGES, (size_t)d * sizeof *feature);
+    assert_non_null(feature);
+    SUCCEEDS(rc_moved_create(&l, false, &m));
+    SUCCEEDS(rc_scorer_create(be, &l.student, IMAGES, &l.augment, &scorer));
+    SUCCEEDS(rc_scorer_run(scorer, images, NULL, IMAGES, NULL, feature));
+    for (int k = 2; k < 2 + NEW; k++)
+        for (int j = 0; j < d; j++) {
+            double mean = 0;
+            for (int i = 0; i < IMAGES; i++)
+                mean += labels[i] == k ? (double)feature[i * d + j] / (IMAGES / NEW) : 0;
+            assert_true(fabs(m.mean[k * d + j] - mean) <= 1e-5 * (1 + fabs(mean)));
+        }
+    rc_scorer_destroy(scorer);
+    rc_moved_destroy(&m);
+    rc_learner_destroy(&l);
+    rc_free(NULL, feature);
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+}
+
 static rc_backend plain;
 static float *given; /* what refinement was last given to learn from */
 static size_t given_count;
@@ -96,14 +131,24 @@ static void note_given(rc_backend *b, void *to, const float *from, size_t count)
     plain.write_real(b, to, from, count);
 }
 
-/* Its features are those of the statistics that have followed the net. */
+static rc_status look_at_rate(void *user, const rc_stage_report *report)
+{
+    const rc_settings *s = user;
+    bool refines = report->stage == RC_STAGE_REFINEMENT;
+    assert_int_equal(report->learning_rate == (double)(float)s->refine_rate, refines);
+    return RC_OK;
+}
+
+/* Its features are those of the statistics that have followed the net, and its learning rate is its own. */
 static void refinement_draws_from_moved_statistics(void **state)
 {
     (void)state;
     enum { EACH = 16, CLASSES = 4 };
     rc_settings s = learning_settings();
+    const rc_stage_hooks hooks = {.boundary = look_at_rate, .user = &s, .interval = 0};
     rc_learner l;
     rc_moved m;
+    s.refine_epochs = 1; /* of four */
     learning_begin_second(&l, be, "cwd+", &s);
     size_t d = (size_t)l.student.head.d;
     given_count = EACH * CLASSES * d;
@@ -112,7 +157,7 @@ static void refinement_draws_from_moved_statistics(void **state)
     assert_non_null(given);
     plain = *be;
     be->write_real = note_given;
-    rc_status status = rc_stage_training(&l, RC_STAGE_TRAINING, 0, &learning_no_hooks);
+    rc_status status = rc_stage_training(&l, RC_STAGE_TRAINING, 0, &hooks);
     *be = plain;
     SUCCEEDS(status);
     SUCCEEDS(rc_moved_create(&l, false, &m));
@@ -130,6 +175,7 @@ int main(void)
         cmocka_unit_test(classes_without_a_mean_are_passed_over),
         cmocka_unit_test(a_task_after_a_class_without_dreams_is_learnt),
         cmocka_unit_test(a_class_of_one_image_does_not_vary),
+        cmocka_unit_test(means_are_of_features_as_they_are_scored),
         cmocka_unit_test(refinement_draws_from_moved_statistics),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
