@@ -169,6 +169,29 @@ static void the_mean_is_that_of_the_last_epochs(void **state)
     rc_learner_destroy(&l);
 }
 
+static rc_status take_all_memory(void *user, const rc_stage_report *report)
+{
+    (void)user;
+    if (report->stage == RC_STAGE_TRAINING && report->step == report->steps)
+        rc_memory_set_budget(rc_bytes_allocated());
+    return RC_OK;
+}
+
+static void a_mean_without_memory_is_no_mean(void **state)
+{
+    (void)state;
+    const rc_stage_hooks hooks = {.boundary = take_all_memory, .interval = 1e9};
+    rc_settings s = learning_settings();
+    rc_learner l;
+    s.average = 1;
+    learning_create(&l, be, "finetune", &s);
+    learning_begin(&l, 0, 2, 12);
+    rc_status status = rc_stage_training(&l, RC_STAGE_TRAINING, 0, &hooks);
+    rc_memory_set_budget(SIZE_MAX);
+    assert_int_equal(status, RC_OUT_OF_MEMORY);
+    rc_learner_destroy(&l);
+}
+
 /* With all of the old model the net is the old one. */
 static void the_old_model_can_come_back(void **state)
 {
@@ -186,9 +209,9 @@ static void the_old_model_can_come_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mean_is_taken_one_by_one),  cmocka_unit_test(rows_that_the_old_model_lacks_stay),
-        cmocka_unit_test(one_epoch_changes_nothing),   cmocka_unit_test(the_mean_is_that_of_the_last_epochs),
-        cmocka_unit_test(the_old_model_can_come_back),
+        cmocka_unit_test(a_mean_is_taken_one_by_one),       cmocka_unit_test(rows_that_the_old_model_lacks_stay),
+        cmocka_unit_test(one_epoch_changes_nothing),        cmocka_unit_test(the_mean_is_that_of_the_last_epochs),
+        cmocka_unit_test(a_mean_without_memory_is_no_mean), cmocka_unit_test(the_old_model_can_come_back),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

@@ -113,6 +113,29 @@ static void only_the_last_stages_learn(void **state)
     }
 }
 
+static void one_old_class_keeps_the_first_stages(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    s.trained_stages = 1;
+    learning_create(&l, be, "finetune", &s);
+    learning_teach(&l, 0, 1, 8, &learning_no_hooks);
+    rc_learner_end_task(&l);
+    float *first = read_backbone(&l);
+    learning_teach(&l, 1, 2, 8, &learning_no_hooks);
+    rc_learner_end_task(&l);
+    float *second = read_backbone(&l);
+    int stays = rc_net_layers_before(&l.net, 1);
+    assert_true(stays > 0);
+    for (int i = 0; i < l.net.layers; i++)
+        assert_int_equal(layer_moved(&l.net.layer[i], first, second, l.net.params),
+                         l.net.layer[i].params > 0 && i >= stays);
+    free(first);
+    free(second);
+    rc_learner_destroy(&l);
+}
+
 /* p' = p - rate (g + decay p), with the gradient of the same parameter. */
 static void what_learns_moves_by_its_own_gradient(void **state)
 {
@@ -172,6 +195,7 @@ int main(void)
         cmocka_unit_test(stages_are_runs_of_maps_of_one_size),
         cmocka_unit_test(what_cannot_be_frozen_is_refused),
         cmocka_unit_test(only_the_last_stages_learn),
+        cmocka_unit_test(one_old_class_keeps_the_first_stages),
         cmocka_unit_test(what_learns_moves_by_its_own_gradient),
         cmocka_unit_test(a_lesson_of_the_last_stage_can_be_resumed),
     };
