@@ -411,7 +411,7 @@ struct rc_backend {
                                const rc_image_view *);
     void (*release)(rc_backend *, void *memory);
     void (*write_bytes)(rc_backend *, void *to, const void *from, size_t bytes); /* host -> backend memory */
-    void (*read_bytes)(rc_backend *, void *to, const void *from, size_t bytes);  /* backend memory -> host */
+    void (*read_bytes)(rc_backend *, void *to, const void *from, size_t bytes);  /* backend memory -> host; waits */
     void (*write_real)(rc_backend *, void *to, const float *from, size_t count); /* converts */
     void (*read_real)(rc_backend *, float *to, const void *from, size_t count);
     void (*write_real64)(rc_backend *, void *to, const double *from, size_t count);
