@@ -62,6 +62,7 @@ static void test_opens_both_precisions(void **state)
         assert_int_equal(rc_backend_open(name[i], 1, NULL, &be), RC_OK);
         assert_string_equal(be->about.name, "cuda");
         assert_string_equal(be->about.precision, bytes[i] == 2 ? "bf16" : "fp32");
+        assert_string_equal(be->about.isa, bytes[i] == 2 ? "sm_90 bf16" : "sm_90 fp32");
         assert_string_equal(be->about.judge, "cpu");
         assert_non_null(be->about.device);
         assert_int_equal(be->about.threads, 1);
@@ -231,6 +232,43 @@ static void test_workspaces_of_matrices(void **state)
         assert_int_equal(be->reserve_conv(be, &whole, 200), RC_OUT_OF_MEMORY);
         rc_backend_close(be);
     }
+}
+
+/* Losses have room for a float of each pixel and channel, or for probabilities, in every lane, or are refused. */
+static void test_workspaces_of_losses(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    must_open("cuda:fp32:16777216", &be);
+    assert_int_equal(be->reserve_losses(be, 8, 10, 160, 200, 3), RC_OK); /* 3.1 MB */
+    assert_int_equal(be->reserve_losses(be, 8, 10, 320, 200, 3), RC_OUT_OF_MEMORY);
+    assert_int_equal(be->reserve_losses(be, 8, 10, 160, 400, 3), RC_OUT_OF_MEMORY);
+    assert_int_equal(be->reserve_losses(be, 16, 10, 160, 200, 3), RC_OUT_OF_MEMORY);
+    assert_int_equal(be->reserve_losses(be, 8, 10, 160, 200, 8), RC_OUT_OF_MEMORY);
+    assert_int_equal(be->reserve_losses(be, 400, 1000, 1, 1, 1), RC_OK); /* 3.2 MB */
+    assert_int_equal(be->reserve_losses(be, 800, 1000, 1, 1, 1), RC_OUT_OF_MEMORY);
+    rc_backend_close(be);
+}
+
+/* Numbers of another type go through host memory: as many as were asked for, and no more. */
+static void test_converts_as_many(void **state)
+{
+    (void)state;
+    enum { COUNT = 5 };
+    const double from[COUNT] = {1, -2, 0.5, 4, 3};
+    double to[COUNT + 1] = {0};
+    rc_backend *be;
+    void *memory;
+    to[COUNT] = 77;
+    must_open("cuda:fp32", &be);
+    assert_int_equal(be->alloc(be, (COUNT + 1) * sizeof(float), &memory), RC_OK);
+    be->write_real64(be, memory, from, COUNT);
+    be->read_real64(be, to, memory, COUNT);
+    assert_int_equal(be->sync(be), RC_OK);
+    assert_memory_equal(to, from, sizeof from);
+    assert_true(to[COUNT] == 77);
+    be->release(be, memory);
+    rc_backend_close(be);
 }
 
 static void test_limits_device_memory(void **state)
@@ -973,6 +1011,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_memory_in_pieces),        cmocka_unit_test(test_room_comes_back),
         cmocka_unit_test(test_workspace_is_small),      cmocka_unit_test(test_workspaces_grow_apart),
         cmocka_unit_test(test_workspaces_of_matrices),  cmocka_unit_test(test_workspace_outlives_a_failure),
+        cmocka_unit_test(test_workspaces_of_losses),    cmocka_unit_test(test_converts_as_many),
         cmocka_unit_test(test_repeats_a_captured_step), cmocka_unit_test(test_keeps_several_steps),
         cmocka_unit_test(test_captures_lanes),          cmocka_unit_test(test_images_that_do_not_fit),
         cmocka_unit_test(test_images_that_are_lent),    cmocka_unit_test(test_several_threads),

@@ -317,6 +317,7 @@ static failure read_failure()
 static const failure asked = read_failure();
 static long works, allocations; /* so far */
 static std::atomic<long> calls;
+static std::atomic<long> left; /* streams, events, graphs and blocks of memory that nobody has given back */
 static size_t bytes_now, bytes_most, host_bytes;
 static cudaError_t broken = cudaSuccess;
 
@@ -326,8 +327,8 @@ static struct teller {
         const char *name = getenv("RECOLLECT_EMULATED_COUNTS");
         FILE *file = name ? fopen(name, "w") : NULL;
         if (file) {
-            fprintf(file, "allocations %ld\nworks %ld\nbytes %zu\nhost %zu\ncalls %ld\n", allocations, works,
-                    bytes_most, host_bytes, calls.load());
+            fprintf(file, "allocations %ld\nworks %ld\nbytes %zu\nhost %zu\ncalls %ld\nleft %ld\n", allocations, works,
+                    bytes_most, host_bytes, calls.load(), left.load());
             fclose(file);
         }
     }
@@ -345,6 +346,18 @@ static bool fails(const char *what)
         fclose(file);
     }
     return true;
+}
+
+template <typename Object> static Object *made(Object *object)
+{
+    left++;
+    return object;
+}
+
+template <typename Object> static void unmake(Object *object)
+{
+    left -= object ? 1 : 0;
+    delete object;
 }
 
 #define MAY_FAIL \
@@ -416,7 +429,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int)
 {
     MAY_FAIL;
-    captured = new rc_emulated_graph();
+    captured = made(new rc_emulated_graph());
     captured->streams.insert(stream);
     return cudaSuccess;
 }
@@ -440,7 +453,7 @@ static bool is_joined(const rc_emulated_graph *graph, cudaStream_t origin)
 cudaError_t cudaStreamEndCapture(cudaStream_t origin, cudaGraph_t *graph)
 {
     if (fails(__func__)) { /* what was captured is lost */
-        delete captured;
+        unmake(captured);
         captured = NULL;
         *graph = NULL;
         return asked.at_call;
@@ -454,7 +467,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t origin, cudaGraph_t *graph)
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long)
 {
     MAY_FAIL;
-    *executable = new rc_emulated_graph(*graph);
+    *executable = made(new rc_emulated_graph(*graph));
     return cudaSuccess;
 }
 
@@ -515,26 +528,26 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t)
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
-    delete graph;
+    unmake(graph);
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
 {
-    delete executable;
+    unmake(executable);
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
     MAY_FAIL;
-    *stream = new rc_emulated_stream{cudaLaunchHostFunc};
+    *stream = made(new rc_emulated_stream{cudaLaunchHostFunc});
     return asked.at_once; /* the first that uses the device */
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-    delete stream;
+    unmake(stream);
     return cudaSuccess;
 }
 
@@ -558,13 +571,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
 {
     MAY_FAIL;
-    *event = new rc_emulated_event();
+    *event = made(new rc_emulated_event());
     return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-    delete event;
+    unmake(event);
     return cudaSuccess;
 }
 
@@ -643,6 +656,7 @@ static void *take(size_t bytes)
     char *memory = (char *)block + pages - body;
     *(head *)(void *)(memory - HEAD_BYTES) = {block, bytes, pages + page};
     memset(memory, 0xff, bytes);
+    left++;
     return memory;
 }
 
@@ -650,6 +664,7 @@ static size_t give_back(void *memory)
 {
     head h = *(head *)(void *)((char *)memory - HEAD_BYTES);
     munmap(h.pages, h.all);
+    left--;
     return h.bytes;
 }
 
@@ -703,11 +718,13 @@ cudaError_t cudaHostRegister(void *, size_t, unsigned)
     MAY_FAIL;
     std::lock_guard<std::mutex> alone(device);
     bool none = ++allocations >= asked.number && asked.at_allocation != cudaSuccess;
+    left += none ? 0 : 1;
     return none ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
 cudaError_t cudaHostUnregister(void *)
 {
+    left--;
     return cudaSuccess;
 }
 
@@ -811,9 +828,9 @@ cudaError_t cudaGetLastError()
     return cudaSuccess;
 }
 
-const char *cudaGetErrorString(cudaError_t)
+const char *cudaGetErrorString(cudaError_t error)
 {
-    return "emulated error";
+    return error == cudaErrorNoDevice ? "no card is emulated" : "emulated error";
 }
 
 const char *cudaGetErrorName(cudaError_t error)

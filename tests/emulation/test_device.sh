@@ -46,6 +46,7 @@ breaks() { # FAILURE FOLDER: a run that fails like this
 RECOLLECT_EMULATED_COUNTS=counts run --out whole >/dev/null 2>log || fail "the whole run: $(cat log)"
 count() { sed -n "s/^$1 //p" counts; }
 bytes=$(count bytes) works=$(count works) allocations=$(count allocations)
+[ "$(count left)" = 0 ] || fail "the whole run leaves $(count left) streams, events, graphs or blocks behind"
 
 # ---- images that do not fit: 26 of a task are 20 KB -------------------------------------------------------------------
 ! grep -q 'stay in host memory' log || fail "images stay on the host without need"
@@ -56,6 +57,7 @@ same streamed "images in host memory"
 # ---- nothing to run on ------------------------------------------------------------------------------------------------
 breaks no-device none
 says 'no GPU was found' no-device
+says 'looking for a GPU: no card is emulated (cudaErrorNoDevice)' no-device
 breaks old-driver none
 says 'install a newer driver, or use backend cpu' old-driver
 breaks busy none

@@ -32,7 +32,8 @@ same() { cmp -s "$1/cwd/task-2.safetensors" "$2/cwd/task-2.safetensors" || fail 
 
 alone() { timeout 60 "$program" "${tiny[@]}" --mpi on "$@" >out.txt 2>err.txt || fail "one process: $(cat err.txt)"; }
 alone --out one
-RECOLLECT_MPI_ALONE=talks alone --out itself
+RECOLLECT_MPI_ALONE=talks RECOLLECT_EMULATED_COUNTS=counts alone --out itself
+grep -qx 'left 0' counts || fail "a process that talks to itself leaves streams, events or blocks behind: $(cat counts)"
 compare_losses one itself 10 1e-5 || fail "losses of a process that talks to itself are not those of one that does not"
 RECOLLECT_EMULATED_CARDS=2 RECOLLECT_EMULATED_NCCL=broken two --out host || fail "through host memory: $(cat err.txt)"
 grep -qF "talk through host memory: emulated error of NCCL" err.txt || fail "no word of NCCL: $(cat err.txt)"
@@ -51,6 +52,8 @@ for bytes in 0 500; do
 done
 same four-0 four-500 "buckets of four processes give other bits"
 [ "$(cat talks-500)" -gt "$(cat talks-0)" ] || fail "no buckets: $(cat talks-0) and $(cat talks-500) talks"
+RECOLLECT_EMULATED_CARDS=2 RECOLLECT_EMULATED_NCCL=old RECOLLECT_EMULATED_LAUNCHES=named two --out old
+grep -qF "talk through host memory: NCCL was not found, or is too old" err.txt || fail "no word of an old NCCL: $(cat err.txt)"
 RECOLLECT_EMULATED_FAILURE=lost:1200 two --out lost && fail "a lost device ends well"
 grep -qF "talk through host memory: processes share a GPU" err.txt || fail "no word of the card they share: $(cat err.txt)"
 grep -qF "cudaErrorECCUncorrectable" err.txt || fail "no word of the lost device: $(cat err.txt)"

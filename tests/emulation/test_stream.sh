@@ -46,6 +46,7 @@ for method in cwd+ er; do
         fail "$method on a pack that does not fit: $(cat err.txt)"
     grep -q 'images stay in their file' err.txt || fail "$method: $limit bytes hold all images: $(cat err.txt)"
     grep -qx 'host 0' counts || fail "$method: images of a pack are kept in host memory: $(cat counts)"
+    grep -qx 'left 0' counts || fail "$method: streams, events or blocks are left behind: $(cat counts)"
     same held-$method/$method brought-$method/$method "$method: batches from a file are other ones"
 done
 [ $failures -eq 0 ] && echo "ok"
