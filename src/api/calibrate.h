@@ -12,7 +12,7 @@ typedef struct rc_held_out {
     int known;        /* classes before the lesson */
 } rc_held_out;
 
-/* Sets taught->calibration: what `before` has, brought to the taught model, and and what the held-out images of the
+/* Sets taught->calibration: what `before` has, brought to the taught model, and what the held-out images of the
  * new classes say. Where no class was known before, nobody looks at `before`. */
 rc_status rc_calibrate(rc_saved_model *taught, const rc_saved_model *before, const rc_held_out *held_out);
 
