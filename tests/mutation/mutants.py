@@ -83,6 +83,7 @@ class Mutant:
         self.path, self.start, self.end, self.kind = source.path, start, end, kind
         self.texts = [texts] if isinstance(texts, str) else texts
         self.line = source.text.count("\n", 0, start) + 1
+        self.lines = range(self.line, source.text.count("\n", 0, end) + 2)
         self.line_text = source.lines[self.line - 1].strip()
         self.old = source.text[start:end]
         self.key = source.key_of(start, end, self.texts[0])

@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import queue
+import re
 import shlex
 import shutil
 import signal
@@ -449,8 +450,11 @@ class Session:
         options, picked = self.options, []
         for source in self.sources:
             top = top_level_lines(source)
+            new = lines_since(options.since, source.path) if options.since else None
             for mutant in source.mutants:
                 mutant.lines_at_top = top
+                if new is not None and new.isdisjoint(mutant.lines):
+                    continue
                 if options.sample >= 1 or mutant.choice(options.seed) < options.sample:
                     picked.append((source, mutant))
         shard, shards = options.shard
@@ -641,7 +645,9 @@ def report(session, picked, seconds):
         file.write("\n".join(lines) + "\n")
     print("\n".join(lines))
     print(f"survivors: {session.options.out}/survivors.txt")
-    stale = stale_entries(session, accepted, used) if session.options.sample >= 1 and session.options.shard == (1, 1) else []
+    options = session.options
+    whole = options.sample >= 1 and options.shard == (1, 1) and not options.since
+    stale = stale_entries(session, accepted, used) if whole else []
     for entry in stale:
         print(f"mutate: {session.options.accepted} has what is not there any more: {entry}")
     in_cil = all(source.path in default_files() for source in session.sources)
@@ -670,6 +676,21 @@ def default_files():
     return files_in("src/cil", ".c")
 
 
+def files_since(revision):
+    """Those of the program are no part of the library."""
+    return git("diff", "--name-only", "--diff-filter=d", "--relative", revision, "--", "src/*.c", ":!src/cli").splitlines()
+
+
+def git(*words):
+    return subprocess.run(["git", *words], check=True, capture_output=True, text=True).stdout
+
+
+def lines_since(revision, path):
+    """The lines that the file did not have then."""
+    hunks = re.findall(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", git("diff", "-U0", revision, "--", path), re.M)
+    return {line for first, count in hunks for line in range(int(first), int(first) + int(count or 1))}
+
+
 def files_in(folder, kind):
     """measure.cu asks a GPU how fast it is, and is no part of the emulated module."""
     return sorted(path for path in glob.glob(f"{folder}/*{kind}") if os.path.basename(path) != "measure.cu")
@@ -691,6 +712,8 @@ def parse(arguments):
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--sample", type=float, default=1.0, help="share of the mutants to try, 0 to 1")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
+    parser.add_argument("--since", metavar="COMMIT", help="only lines that are new since then (default files: all C files of the "
+                        "library that have some)")
     parser.add_argument("--shard", default="1/1", help="K/N: the K-th of N parts")
     parser.add_argument("--slowest", type=float, default=6, help="seconds of CPU: a test that takes longer has no part")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds of CPU: a mutant that lives so long "
@@ -705,7 +728,13 @@ def parse(arguments):
                         "of the emulated module, as in sgd_fp32 (default: those with the labels unit, cli, story, fuzz and mpi, or all "
                         "that load the emulated module, and all operations)")
     options = parser.parse_args(arguments)
-    options.files = sum([files_of(os.path.relpath(path)) for path in options.files], []) or default_files()
+    options.files = sum([files_of(os.path.relpath(path)) for path in options.files], [])
+    try:
+        options.files = options.files or (files_since(options.since) if options.since else default_files())
+    except subprocess.CalledProcessError as error:
+        parser.error(error.stderr.strip())
+    if not options.files:
+        parser.error(f"no C file of the library has changed since {options.since}")
     try:
         shard, shards = (int(part) for part in options.shard.split("/"))
     except ValueError:
@@ -726,7 +755,7 @@ def main(arguments):
     session = Session(options)
     if options.list:
         for source, mutant in session.chosen():
-            print(f"{mutant.path}:{mutant.line}: {mutant.kind}: {mutants.one_line(mutant.old)} -> {mutant.texts[0]}")
+            print(f"{mutant.path}:{mutant.line}: {mutant.kind}: {mutants.one_line(mutant.old)} -> {mutants.one_line(mutant.texts[0])}")
         return 0
     return report(session, *session.run())
 

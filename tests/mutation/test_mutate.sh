@@ -118,6 +118,24 @@ all=$(wc -l <log)
 some=$(mutate --list --sample 0.3 --seed 2 | wc -l)
 [ "$some" -gt 0 ] && [ "$some" -lt "$all" ] || fail "a sample of 0.3 has $some of $all mutants"
 
+# Lines of the library that are new since a commit, alone; a mutant of several lines counts by any of them.
+mkdir -p src/cli && echo 'int program(int x) { return x; }' >src/cli/program.c
+git init -q . && git add src && git -c user.name=toy -c user.email=toy commit -qm toy
+mutate_new() { python3 "$tool" --build build --out out --test test_toy "$@"; }
+if mutate_new --list --since HEAD 2>log; then fail "nothing is new, and it goes on"; fi
+grep -q 'no C file of the library has changed since HEAD' log || fail "it does not say that nothing is new"
+if mutate_new --list --since nowhere 2>log; then fail "a commit that is not there is taken"; fi
+grep -q "error: .*nowhere" log || fail "it does not say which commit is not there"
+cp src/toy/toy.c toy.was
+sed -i -e '5i /* new */' -e 's/x > 10/x > 11/' -e 's/    sum += take(row.first,/&\n               /' src/toy/toy.c
+echo 'int program(int x) { return x + 1; }' >src/cli/program.c
+mutate_new --list --since HEAD >log
+[ "$(cut -d: -f2 log | sort -nu | tr '\n' ' ')" = '16 17 23 ' ] || fail "lines that are not new, or not all that are"
+grep -q 'toy.c:16: statement dropped' log || fail "a mutant that begins in a line and goes on in the next is left out"
+mutate --list --since HEAD >again
+cmp -s log again || fail "a file that is named has other new lines"
+cp toy.was src/toy/toy.c
+
 # What nothing can show is not tried, and only that.
 mkdir -p src/cil src/nn
 cat >src/cil/rules.h <<'END'
@@ -278,6 +296,7 @@ mutate >log || fail "all survivors have a reason"
 grep -q ' 0 survive without a reason, [1-9]' log || fail "reasons are not counted"
 printf 'src/toy/toy.c\n    line: gone\n    mutation: operator: `+` -> `-`\n    reason: a toy\n' >>accepted.txt
 if mutate >log; then fail "a reason for what is gone stays"; fi
+mutate --since HEAD >log || fail "a reason counts as gone where its line is none of the new ones"
 
 # A comment more changes no code.
 sed -i '1i /* a toy */' src/toy/toy.c
