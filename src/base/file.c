@@ -558,7 +558,7 @@ static rc_status remove_leftovers(const char *folder, const char *name)
     size_t length = name != NULL ? strlen(name) : 0;
     DIR *listing = opendir(folder);
     if (listing == NULL)
-        return fail_errno("open", folder);
+        return name != NULL && errno == ENOENT ? RC_OK : fail_errno("open", folder);
     const struct dirent *entry;
     rc_status status = rc_file_next(listing, folder, &entry);
     while (status == RC_OK && entry != NULL)

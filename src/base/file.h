@@ -81,7 +81,7 @@ rc_status rc_file_check_folder(const char *path);
 /* Removes the temporary files that killed processes left in a folder (not below it). The caller must be the only
    process that writes there: a file that another process is writing just now looks the same. */
 rc_status rc_file_remove_leftovers(const char *folder);
-/* Those that were to become the file `path`, alone. */
+/* Those that were to become the file `path`, alone. Without its folder there are none. */
 rc_status rc_file_remove_leftovers_of(const char *path);
 
 /* open() with O_CLOEXEC and mode 0666, close() and ftruncate(), for callers that keep a file open. They repeat a call

@@ -157,9 +157,17 @@ static rc_status solve_map(int n, int d, double *s, const double *c, const doubl
     double trace = 0, added, *lower = rc_alloc(NULL, 2 * count * sizeof *lower), *column = lower + count;
     if (lower == NULL)
         return RC_OUT_OF_MEMORY;
-    memcpy(lower, s, count * sizeof *lower);
     for (size_t i = 0; i < D; i++)
         trace += s[i * D + i];
+    if (trace == 0) { /* x does not vary */
+        for (size_t i = 0; i < D; i++)
+            map->matrix[i * D + i] = 1;
+        for (size_t i = 0; i < count; i++)
+            map->residual[i] = y[i] / n;
+        rc_free(NULL, lower);
+        return RC_OK;
+    }
+    memcpy(lower, s, count * sizeof *lower);
     for (size_t i = 0; i < D; i++)
         lower[i * D + i] += RC_MAP_RIDGE * trace / d;
     rc_status status = rc_factorise(d, lower, &added);

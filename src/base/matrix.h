@@ -29,8 +29,8 @@ void rc_solve(int d, const double *lower, double *x);
 double rc_log_determinant(int d, const double *lower);
 
 /* The affine map y = A x + b that minimises sum |y - A x - b|^2 + n ridge |A|^2 over n pairs of rows x (n, d), y (n,
- * d). `ridge` is RC_MAP_RIDGE times the mean variance of x. residual (d, d): covariance of what the map leaves, divisor
- * n. */
+ * d). `ridge` is RC_MAP_RIDGE times the mean variance of x. Where x does not vary, as of one row, A is the identity:
+ * all that is known is how far x has moved. residual (d, d): covariance of what the map leaves, divisor n. */
 #define RC_MAP_RIDGE 1e-3
 typedef struct rc_affine_map {
     int d;

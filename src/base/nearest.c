@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/ascii.h"
+
 enum { LONGEST = 63 };
 
 static int least(int a, int b)
@@ -12,14 +14,9 @@ static int least(int a, int b)
 }
 
 /* Capitals are no mistake. */
-static char small(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 static bool same(char a, char b)
 {
-    return small(a) == small(b);
+    return rc_ascii_same(&a, &b, 1);
 }
 
 /* Optimal string alignment: insertions, deletions, replacements and swaps of neighbours count 1 each. */
@@ -45,13 +42,21 @@ static int distance(const char *a, const char *b)
     return last[columns];
 }
 
+/* How far away a candidate may be; further away it is a guess, not help. Who mistypes a name seldom mistypes its first
+ * letter, and who makes one up often puts words before it or after it. */
+static int limit(const char *name, const char *text)
+{
+    int length = (int)strlen(name);
+    return same(name[0], text[0]) || strstr(name, text) != NULL ? length / 2 : (length + 1) / 3;
+}
+
 const char *rc_nearest(const char *name, const char *(*candidate)(const void *context, int index), const void *context)
 {
     const char *best = NULL, *text;
-    int best_distance = 1 + (int)strlen(name) / 2; /* further away it is a guess, not help */
+    int best_distance = LONGEST;
     for (int i = 0; (text = candidate(context, i)) != NULL; i++) {
         int d = distance(name, text);
-        if (d < best_distance || (d == best_distance && !best)) {
+        if (d < best_distance && d <= limit(name, text)) {
             best = text;
             best_distance = d;
         }

@@ -40,14 +40,21 @@ bool rc_utf8_is_hidden(unsigned code)
         {0x00, 0x1F},       /* C0 */
         {0x7F, 0x9F},       /* DEL and C1, which terminals obey as well */
         {0xAD, 0xAD},       /* soft hyphen */
+        {0x034F, 0x034F},   /* grapheme joiner */
         {0x061C, 0x061C},   /* Arabic letter mark */
+        {0x115F, 0x1160},   /* Korean fillers */
+        {0x17B4, 0x17B5},   /* Khmer vowels that are not written */
         {0x180E, 0x180E},   /* Mongolian vowel separator */
         {0x200B, 0x200F},   /* blanks and joiners of no width, marks of direction */
         {0x2028, 0x202E},   /* ends of lines and paragraphs, embeddings and overrides of direction */
         {0x2060, 0x206F},   /* joiners, invisible operators, isolates of direction */
+        {0x3164, 0x3164},   /* another Korean filler */
         {0xFEFF, 0xFEFF},   /* byte order mark */
+        {0xFFA0, 0xFFA0},   /* a Korean filler of half a width */
         {0xFFF9, 0xFFFB},   /* annotations */
         {0xFFFE, 0xFFFF},   /* no characters */
+        {0x1BCA0, 0x1BCA3}, /* marks of shorthand */
+        {0x1D173, 0x1D17A}, /* of music */
         {0xE0000, 0xE0FFF}, /* tags and selectors */
     };
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)

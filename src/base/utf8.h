@@ -12,7 +12,8 @@ size_t rc_utf8_decode(const char *text, size_t left, unsigned *code);
 /* How many bytes the character at `text` has, of which `left` (1 or more) are there; 0: it is not UTF-8. */
 size_t rc_utf8_length(const char *text, size_t left);
 
-/* Does the character act instead of being seen: a control, a mark of direction, a blank of no width? */
+/* Does the character act instead of being seen: a control, a mark of direction, a blank of no width, a letter
+   that is not written? */
 bool rc_utf8_is_hidden(unsigned code);
 
 /* How the character at `text` (of `left` bytes, 1 or more) is shown. A visible character is shown as it is. A hidden

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "base/number.h"
@@ -149,12 +150,19 @@ static rc_status set_number(const rc_setting *row, double *field, const char *va
     return RC_OK;
 }
 
+/* Capitals are no mistake: Python says True, and files of YAML that it writes may. */
+static bool is_word(const char *value, const char *word)
+{
+    size_t length = strlen(word);
+    return strlen(value) == length && rc_ascii_same(value, word, length);
+}
+
 static rc_status set_switch(const rc_setting *row, bool *field, const char *value)
 {
     static const char *const yes[] = {"true", "yes", "on", "1"}, *const no[] = {"false", "no", "off", "0"};
     for (int i = 0; i < 4; i++) {
-        if (strcmp(value, yes[i]) == 0 || strcmp(value, no[i]) == 0) {
-            *field = strcmp(value, yes[i]) == 0;
+        if (is_word(value, yes[i]) || is_word(value, no[i])) {
+            *field = is_word(value, yes[i]);
             return RC_OK;
         }
     }
@@ -281,6 +289,17 @@ static void get_list(const int *entry, int entries, char *text, size_t size)
         snprintf(text + used, size - used, "]");
 }
 
+/* With as few digits as read back as the same number, but 9 at least. */
+static void get_number(double value, char *text, size_t size)
+{
+    enum { USUAL = 9, MOST = 17 };
+    char *end;
+    int digits = USUAL;
+    do
+        rc_number_write(value, digits, text, size);
+    while (rc_number_read(text, &end) != value && digits++ < MOST);
+}
+
 static void get_item(const rc_config *config, item it, char *text, size_t size)
 {
     const char *structure = (const char *)config + it.base;
@@ -289,7 +308,7 @@ static void get_item(const rc_config *config, item it, char *text, size_t size)
     case RC_SETTING_TEXT: snprintf(text, size, "%s", (const char *)field); break;
     case RC_SETTING_WHOLE: snprintf(text, size, "%d", *(const int *)field); break;
     case RC_SETTING_SEED: snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)field); break;
-    case RC_SETTING_NUMBER: rc_number_write(*(const double *)field, 9, text, size); break;
+    case RC_SETTING_NUMBER: get_number(*(const double *)field, text, size); break;
     case RC_SETTING_SWITCH: snprintf(text, size, "%s", *(const bool *)field ? "true" : "false"); break;
     case RC_SETTING_LIST: get_list(field, *(const int *)count, text, size); break;
     }
@@ -472,6 +491,12 @@ static rc_status check_order(const rc_config *config)
         if (strcmp(orders[i], config->class_order) == 0)
             return RC_OK;
     return parse_order(config->class_order, 0, NULL, &count);
+}
+
+bool rc_config_has_orders(const rc_config *config)
+{
+    const char *kind = config->class_order;
+    return strcmp(kind, "published") == 0 || strcmp(kind, "numpy") == 0 || strcmp(kind, "seed") == 0;
 }
 
 rc_status rc_config_class_order(const rc_config *config, int classes, int **order)

@@ -118,6 +118,7 @@ rc_views rc_config_views(const rc_config *config); /* of an image that is scored
 /* mean and std of the configuration over those of the data; both (channels). */
 rc_status rc_config_normalisation(const rc_config *config, int channels, float *mean, float *std);
 
+bool rc_config_has_orders(const rc_config *config); /* is its class order another one for every `order`? */
 /* Class order for that many classes; free with rc_free(NULL, ...). */
 rc_status rc_config_class_order(const rc_config *config, int classes, int **order);
 

@@ -66,6 +66,15 @@ typedef struct reader {
     int keys;
 } reader;
 
+/* What the file says itself stays. */
+static rc_status derive(reader *r, const char *key, const char *value)
+{
+    for (int i = 0; i < r->keys; i++)
+        if (strcmp(r->key[i], key) == 0)
+            return RC_OK;
+    return rc_config_set(r->config, key, value);
+}
+
 static rc_status set_published_data(reader *r)
 {
     if (r->dataset[0] == '\0')
@@ -73,15 +82,15 @@ static rc_status set_published_data(reader *r)
     char path[VALUE_SIZE + KEY_SIZE + 2];
     snprintf(path, sizeof path, "%s/%s", r->root[0] != '\0' ? r->root : ".", r->dataset);
     RC_TRY(rc_config_set(r->config, "data", path));
-    RC_TRY(rc_config_set(r->config, "exif", "false"));
+    RC_TRY(derive(r, "exif", "false"));
     for (size_t i = 0; i < sizeof published_data / sizeof *published_data; i++) {
         if (strcmp(published_data[i].dataset, r->dataset) != 0)
             continue;
-        RC_TRY(rc_config_set(r->config, "net", published_data[i].net));
-        RC_TRY(rc_config_set(r->config, "size", published_data[i].size));
-        RC_TRY(rc_config_set(r->config, "resize", published_data[i].resize));
-        RC_TRY(rc_config_set(r->config, "mean", published_data[i].normalised_as));
-        return rc_config_set(r->config, "std", published_data[i].normalised_as);
+        RC_TRY(derive(r, "net", published_data[i].net));
+        RC_TRY(derive(r, "size", published_data[i].size));
+        RC_TRY(derive(r, "resize", published_data[i].resize));
+        RC_TRY(derive(r, "mean", published_data[i].normalised_as));
+        return derive(r, "std", published_data[i].normalised_as);
     }
     return RC_OK;
 }
@@ -292,11 +301,13 @@ rc_status rc_config_parse_yaml(rc_config *config, const char *name, const char *
     reader r = {.config = &changed, .name = name, .key = rc_alloc_zeroed(NULL, MOST_KEYS, sizeof *r.key)};
     rc_status status = r.key != NULL ? read_document(&r, &parser) : RC_OUT_OF_MEMORY;
     yaml_parser_delete(&parser);
+    if (status == RC_OK) {
+        status = set_published_data(&r);
+        if (status != RC_OK)
+            rc_fail(status, "%s: %s", name, rc_message());
+    }
     rc_free(NULL, r.key);
     RC_TRY(status);
-    status = set_published_data(&r);
-    if (status != RC_OK)
-        return rc_fail(status, "%s: %s", name, rc_message());
     if (r.ignored_count > 0)
         rc_log_write(log, RC_LOG_INFO, "%s: %d keys mean nothing here and are ignored: %s", name, r.ignored_count,
                      r.ignored);

@@ -14,8 +14,8 @@
 /* In the order in which they are tried: the first that recognises a path reads it. Any folder of folders looks like
  * class folders, so that one comes last. */
 static const rc_reader *const readers[] = {
-    &rc_reader_procedural,    &rc_reader_cifar100, &rc_reader_cifar10, &rc_reader_idx,
-    &rc_reader_tiny_imagenet, &rc_reader_pack,     &rc_reader_list,    &rc_reader_folder,
+    &rc_reader_procedural, &rc_reader_cifar100, &rc_reader_cifar10, &rc_reader_idx,    &rc_reader_tiny_imagenet,
+    &rc_reader_pack,       &rc_reader_list,     &rc_reader_csv,     &rc_reader_folder,
 };
 enum { READERS = sizeof readers / sizeof *readers };
 
@@ -283,7 +283,7 @@ rc_status rc_dataset_check_format(const char *format)
 static rc_status choose_reader(const char *path, const char *format, const rc_reader **reader, char *found)
 {
     bool known = false, given = format != NULL && format[0] != 0;
-    char layouts[700] = "";
+    char layouts[RC_MESSAGE_SIZE] = "";
     struct stat about;
     RC_TRY(rc_dataset_check_format(format));
     const rc_reader *wanted = given ? find_reader(format) : NULL;
@@ -321,7 +321,7 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
                        path);
     if ((wanted == NULL || wanted == &rc_reader_folder) && S_ISDIR(about.st_mode))
         RC_TRY(rc_folder_explain(path));
-    for (int i = 0; i < READERS; i++)
+    for (int i = READERS - 1; i >= 0; i--) /* folders, which most people have, come first */
         if ((wanted == NULL || wanted == readers[i]) && readers[i] != &rc_reader_procedural) {
             append(layouts, sizeof layouts, layouts[0] == 0 ? "" : " | ");
             append(layouts, sizeof layouts, readers[i]->layout);

@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "data/reader.h"
 
@@ -193,7 +193,7 @@ static bool says(const uint8_t *data, size_t size, const char *word)
 {
     size_t length = strlen(word);
     for (size_t at = 0; at + length <= size; at++)
-        if (strncasecmp((const char *)data + at, word, length) == 0)
+        if (rc_ascii_same((const char *)data + at, word, length))
             return true;
     return false;
 }
@@ -211,7 +211,7 @@ static bool ends_like(const char *name, const char *endings)
     size_t length;
     for (const char *p = endings; dot != NULL && *p != '\0'; p += length + (p[length] == ' ')) {
         length = strcspn(p, " ");
-        if (strlen(dot) == length && strncasecmp(dot, p, length) == 0)
+        if (strlen(dot) == length && rc_ascii_same(dot, p, length))
             return true;
     }
     return false;
@@ -272,7 +272,7 @@ bool rc_image_kind_beside(const char *name)
 {
     static const char *const names[] = {"Thumbs.db", "ehthumbs.db", "desktop.ini", "Icon\r"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcasecmp(name, names[i]) == 0)
+        if (strlen(name) == strlen(names[i]) && rc_ascii_same(name, names[i], strlen(name)))
             return true;
     return ends_like(name, ".txt .csv .tsv .json .xml .yaml .yml .md .ini .log .xmp .aae");
 }

@@ -41,12 +41,12 @@ static bool split_line(const char *line, size_t length, size_t *path_length, int
     return *label <= RC_LIST_MAX_LABEL && *path_length > 0 && memchr(line, 0, *path_length) == NULL;
 }
 
-static rc_status add_line(const char *folder, const char *line, size_t length, int32_t label, rc_image_files *files)
+rc_status rc_list_add(const char *folder, const char *picture, size_t length, int32_t label, rc_image_files *files)
 {
     char relative[RC_PATH_SIZE], path[RC_PATH_SIZE];
     if (length >= sizeof relative)
         return rc_fail(RC_FORMAT, "a path of %zu bytes, expected at most %zu", length, sizeof relative - 1);
-    memcpy(relative, line, length);
+    memcpy(relative, picture, length);
     relative[length] = 0;
     if (relative[0] == '/')
         return rc_image_files_add(files, relative, label);
@@ -71,13 +71,19 @@ rc_status rc_list_parse(const char *name, const char *text, size_t size, const c
                            "'%.400s', line %d: '%.*s', expected 'relative/path label' with a label from 0 to %d", name,
                            number, (int)(length < 100 ? length : 100), at, RC_LIST_MAX_LABEL);
         if (length > 0) {
-            rc_status status = add_line(folder, at, path_length, label, files);
+            rc_status status = rc_list_add(folder, at, path_length, label, files);
             if (status != RC_OK)
                 return rc_fail(status, "'%.400s', line %d: %s", name, number, rc_message());
         }
         at = next;
     }
     return RC_OK;
+}
+
+void rc_list_folder(const char *list, char folder[RC_PATH_SIZE])
+{
+    const char *base = rc_base_name(list);
+    snprintf(folder, RC_PATH_SIZE, "%.*s", base > list ? (int)(base - list) : 1, base > list ? list : ".");
 }
 
 /* ---- finding the files ------------------------------------------------------------------------------------------ */
@@ -93,8 +99,7 @@ static bool is_list_name(const char *name)
     return length > 4 && strcmp(name + length - 4, ".txt") == 0;
 }
 
-/* The list for testing that goes with a list for training, if there is one. */
-static rc_status find_partner(const char *train, char *partner, bool *is_there)
+rc_status rc_list_find_partner(const char *train, char partner[RC_PATH_SIZE], bool *is_there)
 {
     static const char *const parts[] = {"val", "test"};
     const char *base = rc_base_name(train);
@@ -118,7 +123,7 @@ static rc_status find_train(const char *folder, char *path, bool *is_there)
     RC_TRY(rc_has_file(folder, "train_100.txt", is_there));
     if (*is_there) {
         RC_TRY(rc_path_in(folder, "train_100.txt", path));
-        RC_TRY(find_partner(path, partner, is_there));
+        RC_TRY(rc_list_find_partner(path, partner, is_there));
     }
     if (*is_there)
         return RC_OK;
@@ -129,7 +134,7 @@ static rc_status find_train(const char *folder, char *path, bool *is_there)
         bool pair = false;
         if (begins(listing.name[i], "train") && is_list_name(listing.name[i]) &&
             rc_path_in(folder, listing.name[i], candidate) == RC_OK)
-            status = find_partner(candidate, partner, &pair);
+            status = rc_list_find_partner(candidate, partner, &pair);
         if (pair && found++ == 0)
             memcpy(path, candidate, sizeof candidate);
     }
@@ -223,14 +228,21 @@ static rc_status name_classes(const rc_image_files *train, const rc_image_files 
     return rc_dataset_number_names(dataset);
 }
 
+rc_status rc_list_split(const rc_data_settings *settings, const rc_dataset *dataset, bool has_test,
+                        rc_image_files *train, rc_image_files *test, rc_left_out *left_out)
+{
+    RC_TRY(rc_image_files_leave_once(train, test, dataset, left_out));
+    return has_test ? RC_OK
+                    : rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed, test);
+}
+
 /* ---- the reader ------------------------------------------------------------------------------------------------- */
 
 static rc_status add_list(const char *path, rc_image_files *files)
 {
     char folder[RC_PATH_SIZE], *text;
-    const char *base = rc_base_name(path);
     size_t size;
-    snprintf(folder, sizeof folder, "%.*s", base > path ? (int)(base - path) : 1, base > path ? path : ".");
+    rc_list_folder(path, folder);
     RC_TRY(rc_file_read(path, file_limit, &text, &size));
     rc_status status = rc_list_parse(path, text, size, folder, files);
     rc_free(NULL, text);
@@ -256,16 +268,13 @@ static rc_status gather(const char *path, const rc_data_settings *settings, rc_d
         snprintf(list, sizeof list, "%s", path);
     }
     RC_TRY(add_list(list, train));
-    RC_TRY(find_partner(list, partner, &has_partner));
+    RC_TRY(rc_list_find_partner(list, partner, &has_partner));
     if (has_partner)
         RC_TRY(add_list(partner, test));
     RC_TRY(name_classes(train, test, dataset));
     if (strcmp(rc_base_name(list), "train_100.txt") == 0 && dataset->classes == 100)
         snprintf(dataset->name, sizeof dataset->name, "imagenet100");
-    RC_TRY(rc_image_files_leave_once(train, test, dataset, left_out));
-    if (!has_partner)
-        return rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed, test);
-    return RC_OK;
+    return rc_list_split(settings, dataset, has_partner, train, test, left_out);
 }
 
 static rc_status read_list(const char *path, const rc_data_settings *settings, rc_dataset *dataset)

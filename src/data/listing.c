@@ -55,10 +55,25 @@ static rc_status read_names(DIR *stream, const char *folder, names *n)
     }
 }
 
+bool rc_listing_is_of_system(const char *name)
+{
+    static const char *const added[] = {"__MACOSX", "@eaDir", "$RECYCLE.BIN", "System Volume Information",
+                                        "lost+found"};
+    for (size_t i = 0; i < sizeof added / sizeof *added; i++)
+        if (strcmp(name, added[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool hides(const char *name)
+{
+    return name[0] == '.' || rc_listing_is_of_system(name);
+}
+
 static int by_bytes(const void *a, const void *b)
 {
     const char *first = *(char *const *)a, *second = *(char *const *)b;
-    int hidden = (first[0] == '.') - (second[0] == '.');
+    int hidden = hides(first) - hides(second);
     return hidden != 0 ? hidden : strcmp(first, second);
 }
 
@@ -87,7 +102,7 @@ static rc_status list(const char *folder, rc_listing *listing, int *error)
     if (n.count > 1)
         qsort(name, (size_t)n.count, sizeof *name, by_bytes);
     int seen = 0;
-    while (seen < n.count && name[seen][0] != '.')
+    while (seen < n.count && !hides(name[seen]))
         seen++;
     *listing = (rc_listing){name, seen, n.count - seen, n.text};
     return RC_OK;

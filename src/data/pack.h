@@ -63,7 +63,7 @@ const char *rc_pack_names(const rc_pack *pack); /* facts.classes names, each wit
 typedef struct rc_pack_result {
     rc_pack_facts facts;
     int resumed;                        /* images that an earlier call had packed already */
-    int broken, left_out, not_pictures; /* of this call, as in rc_dataset */
+    int broken, left_out, not_pictures; /* as in rc_dataset; broken: what earlier calls could not read, too */
 } rc_pack_result;
 
 /* Reads the data set at `path` as the settings say, and writes it to the pack `out`, which must not exist. What is

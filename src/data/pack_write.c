@@ -33,7 +33,8 @@ typedef struct writer {
     int train_files, files;  /* all that train on; those that were taken */
     uint8_t *table;          /* RC_PACK_ENTRY bytes each */
     size_t records, capacity;
-    int resumed;
+    int resumed; /* records that an earlier call has left */
+    int lost;    /* files that it could not read */
 } writer;
 
 static rc_status fail_io(const char *path, const char *what)
@@ -145,9 +146,11 @@ static rc_status read_blocks(writer *w, int files, uint8_t *block, uint8_t *imag
         RC_TRY(rc_progress(w->settings, "checking what is packed", w->files, files));
         RC_TRY(read_block(w, *end, block, images, &whole, &size));
         uint32_t taken = rc_pack_get32(block);
-        if (!whole || taken == 0 || taken > (uint32_t)(files - w->files))
+        if (!whole || taken == 0 || taken > (uint32_t)(files - w->files) || rc_pack_get32(block + 4) > taken)
             return RC_OK;
-        RC_TRY(count_block(w, (int)taken, images, block + BLOCK_HEADER, rc_pack_get32(block + 4)));
+        uint32_t records = rc_pack_get32(block + 4);
+        RC_TRY(count_block(w, (int)taken, images, block + BLOCK_HEADER, records));
+        w->lost += (int)(taken - records);
         *end += (off_t)size;
     }
     return RC_OK;
@@ -352,7 +355,7 @@ static rc_status pack(writer *w, const char *path, const char *out, rc_pack_resu
         status = give_name(w, out);
     *result = (rc_pack_result){.facts = w->facts,
                                .resumed = w->resumed,
-                               .broken = d.broken,
+                               .broken = d.broken + w->lost,
                                .left_out = d.left_out,
                                .not_pictures = d.not_pictures};
     rc_dataset_close(&d);

@@ -19,7 +19,7 @@ typedef struct rc_reader {
 } rc_reader;
 
 extern const rc_reader rc_reader_cifar10, rc_reader_cifar100, rc_reader_idx, rc_reader_tiny_imagenet, rc_reader_list,
-    rc_reader_folder, rc_reader_pack, rc_reader_procedural;
+    rc_reader_csv, rc_reader_folder, rc_reader_pack, rc_reader_procedural;
 
 /* Fails if `count` images of the set's h, w and c take more memory than is free or allowed. Readers call it before
  * they read the first image, because a small file may promise many. */

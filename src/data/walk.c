@@ -69,12 +69,14 @@ static rc_status look_inside(rc_walk *walk, const char *path, const struct stat 
     return *picture ? RC_OK : leave_kind(walk, path, kind);
 }
 
-/* Names that begin with a dot. Most are notes of a system; somebody may miss a picture, or a folder of them. */
+/* Hidden names. Most are notes of a system; somebody may miss a picture, or a folder of them. */
 static rc_status leave_hidden(rc_walk *walk, const char *path)
 {
     rc_listing listing;
     bool pictures = false;
     struct stat info;
+    if (rc_listing_is_of_system(rc_base_name(path)))
+        return rc_left_out_add_harmless(walk->left_out, path);
     RC_TRY(rc_file_look(path, true, &info));
     if (!S_ISDIR(info.st_mode)) {
         const rc_image_kind *kind;

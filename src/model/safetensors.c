@@ -131,6 +131,18 @@ static rc_status put_pieces(const rc_named_tensor *tensors, int count, const cha
     return RC_OK;
 }
 
+/* The same for what a file may have: `header` bytes of it, and the tensors. */
+static rc_status check_size(const rc_named_tensor *tensors, int count, size_t header)
+{
+    size_t all = 8 + header;
+    for (int i = 0; i < count; i++)
+        all += rc_named_tensor_bytes(&tensors[i]);
+    return all <= largest_file
+               ? RC_OK
+               : rc_fail(RC_INVALID_ARGUMENT, "the tensors take a file of %zu bytes, at most %zu are read", all,
+                         largest_file);
+}
+
 static rc_status put_into_file(void *writer, const void *data, size_t size)
 {
     return rc_file_writer_append(writer, data, size);
@@ -143,7 +155,9 @@ rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors,
     size_t size;
     RC_TRY(make_header(tensors, count, metadata, &header, &size));
     rc_file_writer *writer;
-    rc_status status = rc_file_writer_open(path, &writer);
+    rc_status status = check_size(tensors, count, size);
+    if (status == RC_OK)
+        status = rc_file_writer_open(path, &writer);
     if (status == RC_OK) {
         status = put_pieces(tensors, count, header, size, put_into_file, writer);
         if (status == RC_OK)

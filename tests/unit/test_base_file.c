@@ -565,6 +565,7 @@ static void only_leftovers_are_removed(void **state)
     unlink(".tmp-1-2"); /* hidden from the clean-up of this test */
     assert_int_equal(rc_file_remove_leftovers("nowhere"), RC_IO);
     assert_non_null(strstr(rc_message(), "nowhere"));
+    assert_int_equal(rc_file_remove_leftovers_of("nowhere/file"), RC_OK);
 }
 
 static void folders_above_are_made(void **state)

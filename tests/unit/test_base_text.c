@@ -44,6 +44,12 @@ static void what_terminals_obey_is_escaped(void **state)
     assert_string_equal(shown("\u00ad\u061c\u180e\ufeff\ufff9\ufffb\ufffd"),
                         "\\u00ad\\u061c\\u180e\\ufeff\\ufff9\\ufffb\ufffd");
     assert_string_equal(shown("\xEF\xBF\xBE\xEF\xBF\xBF"), "\\ufffe\\uffff");
+    assert_string_equal(shown("\u034e\u034f\u0350\u115e\u115f\u1160\u1161"),
+                        "\u034e\\u034f\u0350\u115e\\u115f\\u1160\u1161");
+    assert_string_equal(shown("\u17b3\u17b4\u17b5\u17b6\u3163\u3164\u3165\uff9f\uffa0\uffa1\ufe0f"),
+                        "\u17b3\\u17b4\\u17b5\u17b6\u3163\\u3164\u3165\uff9f\\uffa0\uffa1\ufe0f");
+    assert_string_equal(shown("\U0001bc9f\U0001bca0\U0001bca3\U0001d172\U0001d173\U0001d17a\U0001d17b"),
+                        "\U0001bc9f\\ud82f\\udca0\\ud82f\\udca3\U0001d172\\ud834\\udd73\\ud834\\udd7a\U0001d17b");
     assert_string_equal(shown("\U000e0001\U000e0fff\U000e1000\U0001f600"),
                         "\\udb40\\udc01\\udb43\\udfff\U000e1000\U0001f600");
     assert_string_equal(shown("\xff\xc3(\xe2\x82 \xed\xa0\x80\xc0\x80"),

@@ -243,6 +243,68 @@ static void scalars_of_yaml_fit(void **state)
     int size = snprintf(yaml, sizeof yaml, "data:\n  root: x\n  dataset: %0*d\n", 128, 0);
     assert_int_equal(rc_config_parse_yaml(&config, "here", yaml, (size_t)size, NULL), RC_FORMAT);
     assert_message("data.dataset has 128 characters, at most 127 fit");
+    size = snprintf(yaml, sizeof yaml, "data:\n  root: %0*d\n  dataset: %0*d\n", 4000, 0, 100, 0);
+    config = rc_config_default();
+    assert_int_equal(rc_config_parse_yaml(&config, "here", yaml, (size_t)size, NULL), RC_INVALID_ARGUMENT);
+    assert_message("here: data has 4101 characters, at most 4095 fit");
+    assert_string_equal(config.data, rc_config_default().data);
+}
+
+/* Whatever digits a number has, its text is that number: a model's next lesson has the settings of the one before. */
+static void numbers_come_back(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *given, *text;
+    } numbers[] = {{"0.1", "0.1"},
+                   {"2.5e-05", "2.5e-05"},
+                   {"0.1234567891", "0.1234567891"},
+                   {"0.30000000000000004", "0.30000000000000004"},
+                   {"0.12345678901234567890", "0.12345678901234568"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        rc_config config = rc_config_default(), again = rc_config_default();
+        char text[64];
+        SUCCEEDS(rc_config_set(&config, "learning_rate", numbers[i].given));
+        SUCCEEDS(rc_config_get(&config, "learning_rate", text, sizeof text));
+        assert_string_equal(text, numbers[i].text);
+        SUCCEEDS(rc_config_set(&again, "learning_rate", text));
+        assert_true(again.settings.learning_rate == config.settings.learning_rate);
+    }
+}
+
+/* What follows from the name of a published data set gives way to what the file says, wherever that stands. */
+static void a_file_wins_over_what_its_data_set_is_known_for(void **state)
+{
+    (void)state;
+    static const char data[] = "data:\n  root: x\n  dataset: imagenet100\n";
+    static const struct {
+        const char *key, *known, *own;
+    } keys[] = {{"net", "resnet18", "resnet32"},
+                {"size", "224", "48"},
+                {"resize", "256", "300"},
+                {"mean", "0.485, 0.456, 0.406", "0.5"},
+                {"std", "0.229, 0.224, 0.225", "0.25"},
+                {"exif", "false", "true"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        for (int where = 0; where < 3; where++) { /* nowhere, before, behind */
+            char line[64], yaml[256], found[64];
+            rc_config config = rc_config_default();
+            snprintf(line, sizeof line, "%s: %s\n", keys[i].key, keys[i].own);
+            int size = snprintf(yaml, sizeof yaml, "%s%s%s", where == 1 ? line : "", data, where == 2 ? line : "");
+            SUCCEEDS(rc_config_parse_yaml(&config, "here", yaml, (size_t)size, NULL));
+            SUCCEEDS(rc_config_get(&config, keys[i].key, found, sizeof found));
+            assert_string_equal(found, where == 0 ? keys[i].known : keys[i].own);
+        }
+    static const char tiny[] =
+        "data:\n  root: x\n  dataset: tiny-imagenet200\n"; /* whose constants have another name */
+    static const char *const constants[][2] = {{"mean", "0.4803, 0.4481, 0.3976"}, {"std", "0.2764, 0.2688, 0.2816"}};
+    rc_config config = rc_config_default();
+    SUCCEEDS(rc_config_parse_yaml(&config, "here", tiny, sizeof tiny - 1, NULL));
+    for (int i = 0; i < 2; i++) {
+        char found[64];
+        SUCCEEDS(rc_config_get(&config, constants[i][0], found, sizeof found));
+        assert_string_equal(found, constants[i][1]);
+    }
 }
 
 static void messages_name_the_place(void **state)
@@ -276,6 +338,8 @@ int main(void)
         cmocka_unit_test(interpolations_have_names),
         cmocka_unit_test(checks_look_at_their_setting),
         cmocka_unit_test(scalars_of_yaml_fit),
+        cmocka_unit_test(numbers_come_back),
+        cmocka_unit_test(a_file_wins_over_what_its_data_set_is_known_for),
         cmocka_unit_test(messages_name_the_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -457,8 +457,9 @@ static void messages_show_what_was_expected(void **state)
     data_write_text("nothing/readme.txt", "hello\n");
     data_assert_refused("missing", NULL, RC_IO, "there is no data at 'missing'");
     data_assert_refused("nothing", NULL, RC_FORMAT,
-                        "'nothing' is not a data set that recollect knows; expected: CIFAR-100: train.bin");
-    data_assert_message("CLASS/IMAGE");
+                        "'nothing' is not a data set that recollect knows; expected: folders of pictures (");
+    data_assert_message("CLASS/IMAGE | csv: ");
+    data_assert_message(" | CIFAR-100: train.bin test.bin");
     data_assert_refused("nothing", &(rc_data_settings){.format = "idx"}, RC_FORMAT,
                         "expected: MNIST, Fashion-MNIST: {train");
     data_assert_refused("nothing", &(rc_data_settings){.format = "cifar"}, RC_INVALID_ARGUMENT,

@@ -103,6 +103,11 @@ static void sets_of_pictures(void **state)
     try_set("f/train", (rc_data_settings){.test_part = 0.5, .skip_broken = true, .size = 2});
     data_write_text("l.txt", "far/4.ppm 0\nf/test/b/3.ppm 1\n");
     try_set("l.txt", (rc_data_settings){.test_part = 0.5, .size = 2, .channels = 3});
+    data_write_text("train.csv", "path,class\nfar/4.ppm,a\nf/train/b/2,b\n");
+    data_write_text("val.csv", "f/test/b/3.ppm,b\n");
+    try_set("train.csv", (rc_data_settings){.size = 2});
+    data_write_text("val.csv", "path\nf/test/b/3.ppm\n");
+    try_set("train.csv", (rc_data_settings){.size = 2, .test_part = 0.5});
     data_write_colour("t/train/n/images/1.ppm", 3, 3, 1, 2, 3);
     data_write_colour("t/val/images/2.ppm", 3, 3, 1, 2, 3);
     data_write_text("t/wnids.txt", "n\n");

@@ -243,13 +243,14 @@ static void wrong_folders_are_told(void **state)
          "heif-convert x.heic x.jpg)");
     data_write_text("words/x.txt", "x");
     TOLD("words", NULL,
-         "4 'words' is not a data set that recollect knows; expected: CIFAR-100: train.bin test.bin, or train test "
-         "meta, or cifar-100-{python,binary}.tar.gz | CIFAR-10: data_batch_{1..5}[.bin] test_batch[.bin], or "
-         "cifar-10-{python,binary}.tar.gz | MNIST, Fashion-MNIST: {train,t10k}-images-idx3-ubyte[.gz] and "
-         "{train,t10k}-labels-idx1-ubyte[.gz] | Tiny-ImageNet: wnids.txt, train/WNID/images/IMAGE, val/images/IMAGE, "
-         "val/val_annotations.txt | pack: a file that 'recollect pack' has made | lists: FOLDER/train*.txt and "
-         "val*.txt or test*.txt, or one list; lines 'relative/path label' | folders of pictures (*): "
-         "{train,test|val}/CLASS/IMAGE, or CLASS/IMAGE");
+         "4 'words' is not a data set that recollect knows; expected: folders of pictures (*): "
+         "{train,test|val}/CLASS/IMAGE, or CLASS/IMAGE | csv: a table PATH.csv of pictures and classes, or "
+         "train*.csv and val*.csv or test*.csv | lists: FOLDER/train*.txt and val*.txt or test*.txt, or one list; "
+         "lines 'relative/path label' | pack: a file that 'recollect pack' has made | Tiny-ImageNet: wnids.txt, "
+         "train/WNID/images/IMAGE, val/images/IMAGE, val/val_annotations.txt | MNIST, Fashion-MNIST: "
+         "{train,t10k}-images-idx3-ubyte[.gz] and {train,t10k}-labels-idx1-ubyte[.gz] | CIFAR-10: "
+         "data_batch_{1..5}[.bin] test_batch[.bin], or cifar-10-{python,binary}.tar.gz | CIFAR-100: train.bin "
+         "test.bin, or train test meta, or cifar-100-{python,binary}.tar.gz");
     TOLD("words/x.txt", NULL,
          "4 'words/x.txt', line 1: 'x', expected 'relative/path label' with a label from 0 to 65535");
     TOLD("gone", NULL, "3 there is no data at 'gone'");

@@ -193,6 +193,33 @@ static void what_is_hidden_or_astray_is_named(void **state)
     assert_log(&log, "not read, because they are no pictures: root/README and 1 more\n");
 }
 
+/* Archives of a Mac hold __MACOSX/CLASS/._NAME.jpg, disks of Windows and of a NAS hold folders of their own. */
+static void what_systems_add_is_no_class(void **state)
+{
+    (void)state;
+    static const char *const added[] = {"__MACOSX", "@eaDir", "$RECYCLE.BIN", "System Volume Information",
+                                        "lost+found"};
+    char path[64];
+    data_log log;
+    rc_dataset d;
+    start_log(&log);
+    write_pictures("root/a", 1, 2);
+    write_pictures("root/b", 3, 2);
+    write_pictures("root/__MACOSX2", 5, 1);
+    for (int i = 0; i < (int)(sizeof added / sizeof *added); i++) {
+        snprintf(path, sizeof path, "root/%s", added[i]);
+        write_pictures(path, 10 + i, 1);
+    }
+    write_pictures("root/a/@eaDir", 20, 1);
+    data_open("root", &(rc_data_settings){.log = &log.log}, &d);
+    assert_int_equal(d.train.count, 5);
+    assert_int_equal(d.classes, 3);
+    assert_string_equal(d.class_name[0], "__MACOSX2");
+    assert_true(d.left_out == 0 && d.not_pictures == 6);
+    rc_dataset_close(&d);
+    assert_log(&log, "not read, because they are no pictures: root/$RECYCLE.BIN and 5 more\n");
+}
+
 /* One picture that went astray in train/ made 'train' and 'test' the classes. */
 static void a_stray_picture_does_not_change_the_classes(void **state)
 {
@@ -272,6 +299,7 @@ int main(void)
         IN_FOLDER(other_formats_are_named_with_what_to_do),
         IN_FOLDER(pictures_need_no_ending),
         IN_FOLDER(what_is_hidden_or_astray_is_named),
+        IN_FOLDER(what_systems_add_is_no_class),
         IN_FOLDER(a_stray_picture_does_not_change_the_classes),
         IN_FOLDER(folders_without_pictures_say_what_they_hold),
         IN_FOLDER(a_link_is_followed_once),

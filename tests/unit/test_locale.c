@@ -1,5 +1,5 @@
-/* The library inside a program whose locale writes 0,5 for a half: settings are read as they are, and files are the
- * same bytes. Skipped where there is no such locale and none can be made. */
+/* The library inside a program whose locale writes 0,5 for a half, or ı for a small I: settings are read as they are,
+ * and files are the same bytes. Skipped where there is no such locale and none can be made. */
 #include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "data/image_kind.h"
 #include "support/api_checks.h"
 #include "support/api_data.h"
 
@@ -100,10 +102,44 @@ static void the_decimal_comma_of_a_program_changes_nothing(void **state)
     rc_free(NULL, with_comma);
 }
 
+/* Where the small letter of I has no dot, names of files and identifiers are those of ASCII all the same. */
+static void capitals_of_a_program_change_nothing(void **state)
+{
+    (void)state;
+    char command[160], path[64], *text;
+    size_t size;
+    recollect_context *context;
+    recollect_model *model;
+    api_data data;
+    snprintf(command, sizeof command, "localedef -i tr_TR -f UTF-8 %s/turkish.UTF-8 >/dev/null 2>&1", folder);
+    if (system(command) < 0 || setenv("LOCPATH", folder, 1) != 0 || setlocale(LC_ALL, "turkish.UTF-8") == NULL ||
+        strcasecmp("I", "i") == 0)
+        skip();
+    assert_true(rc_image_name("IMG.GIF") == rc_image_name("img.gif") &&
+                rc_image_name("IMG.TIF") == rc_image_name("img.tif"));
+    assert_true(rc_image_kind_beside("DESKTOP.INI"));
+    api_data_make(&data, 0, 2, 8, 1);
+    SUCCEEDS(recollect_context_create(NULL, &context));
+    SUCCEEDS(recollect_model_create(context, &model));
+    api_set_quick(model, 2);
+    SUCCEEDS(recollect_learn(model, &data.images, data.labels, data.names, data.classes, NULL));
+    snprintf(path, sizeof path, "%s/IMAGES.h", folder);
+    SUCCEEDS(recollect_model_export(model, "c", path, 0));
+    assert_int_equal(rc_file_read(path, (size_t)1 << 24, &text, &size), RC_OK);
+    assert_non_null(strstr(text, "#ifdef IMAGES_IMPLEMENTATION"));
+    assert_non_null(strstr(text, "int images_predict("));
+    rc_free(NULL, text);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    api_data_free(&data);
+    assert_non_null(setlocale(LC_ALL, "C"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_decimal_comma_of_a_program_changes_nothing),
+        cmocka_unit_test(capitals_of_a_program_change_nothing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

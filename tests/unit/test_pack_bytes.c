@@ -376,6 +376,24 @@ static void an_unfinished_pack_goes_on(void **state)
         assert_memory_equal(again, whole, size);
         rc_free(NULL, again);
     }
+    /* Counts that cannot be, under a checksum that fits: no files, fewer than records, more than there are. */
+    static const uint8_t files[][2] = {{0, 0}, {255, 0}, {6, 1}};
+    uint8_t *damaged = rc_alloc(NULL, log_size);
+    assert_non_null(damaged);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        memcpy(damaged, log, log_size);
+        memcpy(damaged + 16, files[i], 2);
+        uint32_t crc = (uint32_t)crc32(0, damaged + 16, 8 + 256 * 8);
+        for (size_t byte = 0; byte < 4; byte++)
+            damaged[log_size - 4 + byte] = (uint8_t)(crc >> (8 * byte));
+        data_write("p.part.log", damaged, log_size);
+        data_write("p.part", part, part_size);
+        unlink("p");
+        SUCCEEDS(rc_pack_write("s", &settings, "p", &result));
+        assert_int_equal(result.resumed, 0);
+        assert_int_equal(result.broken, 0);
+    }
+    rc_free(NULL, damaged);
     /* As it is told. */
     unlink("p");
     data_write("p.part.log", log, log_size);
@@ -393,6 +411,27 @@ static void an_unfinished_pack_goes_on(void **state)
     rc_free(NULL, log);
     rc_free(NULL, part);
     rc_free(NULL, whole);
+}
+
+/* What an earlier call could not read is missing in the pack, and told. */
+static void broken_images_of_earlier_calls_are_counted(void **state)
+{
+    (void)state;
+    rc_pack_result result;
+    int stop = 256;
+    write_many();
+    data_write_text("s/train/a/003.ppm", "P6");
+    data_write_text("s/train/a/259.ppm", "P6");
+    rc_data_settings settings = {
+        .size = 2, .channels = 3, .skip_broken = true, .progress = tell_progress, .user = &stop, .log = &log_of};
+    assert_int_equal(rc_pack_write("s", &settings, "p", &result), RC_CANCELLED);
+    settings.user = NULL;
+    settings.log = NULL;
+    settings.progress = NULL;
+    SUCCEEDS(rc_pack_write("s", &settings, "p", &result));
+    assert_int_equal(result.resumed, 255);
+    assert_int_equal(result.facts.train, 258);
+    assert_int_equal(result.broken, 2);
 }
 
 /* Files of other data or settings are not gone on with. */
@@ -497,7 +536,7 @@ int main(void)
         cmocka_unit_test(every_field_has_its_place),    cmocka_unit_test(every_field_is_checked),
         cmocka_unit_test(tables_and_names_are_checked), IN_FOLDER(packs_are_opened_as_they_were_made),
         IN_FOLDER(an_unfinished_pack_goes_on),          IN_FOLDER(another_job_begins_anew),
-        IN_FOLDER(what_cannot_be_packed_is_named),
+        IN_FOLDER(what_cannot_be_packed_is_named),      IN_FOLDER(broken_images_of_earlier_calls_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

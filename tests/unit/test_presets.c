@@ -242,7 +242,9 @@ static void unknown_keys_get_the_nearest_name(void **state)
     assert_non_null(strstr(refused("batch: many"), "batch is 'many', expected a whole number"));
     assert_non_null(strstr(refused("learning_rate: 1e"), "learning_rate is '1e', expected a number"));
     assert_non_null(strstr(refused("learning_rate: inf"), "expected a number"));
-    assert_non_null(strstr(refused("flip: perhaps"), "expected true or false"));
+    static const char *const unclear[] = {"flip: perhaps", "flip: t", "flip: Truex", "flip: ''"};
+    for (int i = 0; i < 4; i++)
+        assert_non_null(strstr(refused(unclear[i]), "expected true or false"));
     assert_non_null(strstr(refused("milestone: [1, x]"), "expected a list of whole numbers"));
     assert_non_null(strstr(refused("profile: printed"), "profile is 'printed', expected code or paper"));
     assert_non_null(strstr(refused("batch: [1, [2]]"), "line 1"));
@@ -412,6 +414,16 @@ static void every_preset_comes_back(void **state)
     assert_true(presets >= 11);
 }
 
+static void switches_may_be_written_as_python_does(void **state)
+{
+    (void)state;
+    static const char *const text[][2] = {{"flip: False", "false"}, {"flip: TRUE", "true"}, {"flip: No", "false"}};
+    for (int i = 0; i < 3; i++) {
+        rc_config config = parse(text[i][0]);
+        assert_value(&config, "flip", text[i][1]);
+    }
+}
+
 static void paper_profile_turns_every_switch(void **state)
 {
     (void)state;
@@ -504,6 +516,7 @@ int main(void)
         cmocka_unit_test(values_out_of_range_are_refused),
         cmocka_unit_test(presets_have_the_published_values),
         cmocka_unit_test(every_preset_comes_back),
+        cmocka_unit_test(switches_may_be_written_as_python_does),
         cmocka_unit_test(paper_profile_turns_every_switch),
         cmocka_unit_test(a_profile_sets_its_switches_in_every_order),
         cmocka_unit_test(class_orders_by_name_and_by_list),

@@ -87,11 +87,31 @@ static void headers_are_bounded(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+/* Nobody could read it again. */
+static void files_are_bounded(void **state)
+{
+    (void)state;
+    const char pixels = 0;
+    char expected[256];
+    const size_t header = strlen(
+        "{\"__metadata__\":{},\"a\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},\"b\":{\"dtype\":\"U8\","
+        "\"shape\":[4294967296],\"data_offsets\":[1,4294967297]}}");
+    const rc_named_tensor large[] = {{.name = "a", .dtype = RC_DTYPE_U8, .data = &pixels},
+                                     {.name = "b", .dtype = RC_DTYPE_U8, .dims = 1, .shape = {(int64_t)4 << 30}}};
+    rc_json_writer metadata = rc_safetensors_metadata_begin();
+    assert_int_equal(rc_safetensors_write(path, large, 2, &metadata, true), RC_INVALID_ARGUMENT);
+    snprintf(expected, sizeof expected, "the tensors take a file of %zu bytes, at most 4294967296 are read",
+             8 + (header + 7) / 8 * 8 + 1 + ((size_t)4 << 30));
+    assert_string_equal(rc_message(), expected);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_must_differ),
         cmocka_unit_test(headers_are_bounded),
+        cmocka_unit_test(files_are_bounded),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

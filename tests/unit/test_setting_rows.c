@@ -157,9 +157,9 @@ static void values_are_checked(void **state)
     SUCCEEDS(rc_setting_check(&list, &(values){.entries = 3, .entry = {2, 2, 9}}));
     SUCCEEDS(rc_setting_check(&list, &(values){.entries = 1, .entry = {2, 1}}));
     SUCCEEDS(rc_setting_check(&list, &(values){.entries = 0, .entry = {1}}));
-    expect_refused(&list, &(values){.entries = 2, .entry = {5, 4}}, "entrys is 4, expected 5 to 9");
-    expect_refused(&list, &(values){.entries = 1, .entry = {1}}, "entrys is 1, expected 2 to 9");
-    expect_refused(&list, &(values){.entries = 3, .entry = {2, 3, 10}}, "entrys is 10, expected 3 to 9");
+    expect_refused(&list, &(values){.entries = 2, .entry = {5, 4}}, "entry has 4 after 5, expected rising numbers");
+    expect_refused(&list, &(values){.entries = 1, .entry = {1}}, "entry is 1, expected 2 to 9");
+    expect_refused(&list, &(values){.entries = 3, .entry = {2, 3, 10}}, "entry is 10, expected 2 to 9");
 }
 
 /* The longest range there is has room: two numbers of ten digits, signs and exponents. */
