@@ -79,8 +79,9 @@ assert result["accuracy"] >= 70
 # %% [markdown]
 # ## What it remembers
 #
-# The dreams that kept rows and columns alive while it learnt discs and frames. matplotlib's `imshow` would show them in
-# a notebook; characters will do here.
+# Dreams of rows. The lesson of discs and frames needed none, since it taught the head alone; with `adapt="all"` the
+# whole net learns, from new images and dreams. matplotlib's `imshow` would show them in a notebook; characters will do
+# here.
 
 # %%
 for dream in model.dream("rows", 2):

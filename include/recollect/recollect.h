@@ -28,6 +28,8 @@
  *              NULL; a NULL handle is fine there. It never fails. A callback may destroy a model, predictor or context
  *              that the call it interrupts is working with: the handle becomes NULL at once, the call goes on to
  *              its end, and the library frees what was destroyed just before that call returns.
+ *   Callbacks  The caller's functions have to return to the library: neither longjmp() nor an exception of C++ may
+ *              leave them. A call that is left like that keeps its memory, and its context is at work for ever.
  *   Structs    No structure depends on build flags. Those that may grow begin with `size`, which tells the
  *              library how much of them the caller's header knew: old programs work with new libraries, and new
  *              programs with old ones. Where the caller sets `size`, it is the sizeof of the structure. A
@@ -250,9 +252,9 @@ RECOLLECT_API recollect_status recollect_model_import(recollect_context *context
                                                       const recollect_import_settings *settings,
                                                       recollect_model **model);
 
-/* Writes the model as a safetensors file, whole or not at all. If a file of that name exists, the call fails,
- * unless `overwrite` is not 0: then the file is replaced and keeps its mode, and a link stays a link; on
- * failure the old file is as it was. RECOLLECT_INVALID_ARGUMENT for a model that knows nothing.
+/* Writes the model as a safetensors file, whole or not at all. If a file of that name exists, the call fails with
+ * RECOLLECT_IO, unless `overwrite` is not 0: then the file is replaced and keeps its mode, and a link stays a link;
+ * on failure the old file is as it was. RECOLLECT_INVALID_ARGUMENT for a model that knows nothing.
  * RECOLLECT_UNSYNCED: the file is there and whole, but a power failure soon after may undo it. (If a limit on
  * the size of files stops the write, SIGXFSZ ends a program that does not ignore that signal; a program that
  * ignores it gets RECOLLECT_IO.) */
@@ -271,9 +273,10 @@ RECOLLECT_API recollect_status recollect_model_save_memory(const recollect_model
 RECOLLECT_API recollect_status recollect_model_export(const recollect_model *model, const char *format,
                                                       const char *path, int overwrite);
 
-/* Can a model of about `bytes` bytes be saved as `path`? For callers that want to know before hours of work.
- * Checks whether the folder exists and may be written, whether a file of that name is in the way (unless
- * `overwrite` is not 0), and whether there is room. Writes nothing. bytes 0: a small model. */
+/* Can a model of about `bytes` bytes be saved as `path`? For callers that want to know before hours of work: what
+ * recollect_model_save would refuse fails with the same status. Checks whether the folder exists and may be
+ * written, whether a file of that name is in the way (unless `overwrite` is not 0), and whether there is room.
+ * Writes nothing. bytes 0: a small model. */
 RECOLLECT_API recollect_status recollect_check_save(const char *path, size_t bytes, int overwrite);
 
 /* See `Handles` above for a model that is at work. */
@@ -283,7 +286,7 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  * "learning_rate", "seed", "net", "size", ...), or one of
  *
  *     method       how to learn: any that recollect_method_at lists with `learn` 1. Not set: "cwd" for a first
- *                  model, later the method that it was made with
+ *                  model, later the method that it learnt with last, but "cwd+" after "cwd" where the whole net learns
  *     preset       the configuration of a first model, by name or as a YAML file; "learn" if it is not set.
  *                  Forgotten once the model has learnt
  *     merge        "true": images of classes that the model knows are welcome beside new ones
@@ -382,7 +385,7 @@ RECOLLECT_API recollect_status recollect_model_get_info(const recollect_model *m
  *     classes_never_right   5 images or more of these classes were scored, and at most one in ten is right
  *     look_alikes           pairs of classes that are taken for each other: labels 0 and 1, 2 and 3, ...
  *     same_images, held_out_seen   files with the same picture: in two classes, as labels 0 and 1; trained on, too
- *     imbalance             these classes were trained on less than a third of the images of the largest one
+ *     imbalance             these new classes were trained on less than a third of the images of the largest one
  *     left_out, broken_images   what was not read: files, folders or links (left_out below); images (skip_broken)
  *     unknown_classes       images of classes that the model does not know were left out
  *
@@ -453,8 +456,8 @@ typedef struct recollect_learn_result {
  * and not known to the model (unless `merge` is set). Each class needs at least one image. Class k of the
  * data gets the label recollect_model_classes() + k, with the count from before the call. Images for a model
  * that knows something must have its shape. Those of a first model must be squares that a generator can make:
- * an even number of pixels from 14 to 64, a multiple of 4 up to 128, of 8 up to 256, ... `result` may be
- * NULL.
+ * an even number of pixels from 14 to 150, a multiple of 4 up to 300, of 8 up to 600, of 16 up to 1024.
+ * `result` may be NULL.
  *
  * On any failure, RECOLLECT_CANCELLED included, the model and *result are as they were. RECOLLECT_NUMERIC:
  * training diverged. */

@@ -51,7 +51,7 @@ def lesson(images: Any, labels: Any, classes: Sequence[str] | None) -> tuple[Any
     if given.dtype.kind in "iu":
         if classes is None:
             raise TypeError("labels are numbers, which takes `classes`: the names of the classes in their order")
-        names, numbers = list(classes), _numbers(given, len(classes))
+        names, numbers = classes, _numbers(given, len(classes))
     else:
         if classes is not None:
             raise TypeError("labels are names already: `classes` is for labels that are numbers")

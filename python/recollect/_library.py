@@ -252,6 +252,8 @@ def image_array(images: Any) -> numpy.ndarray:
     array = numpy.asarray(images)
     if array.dtype != numpy.uint8:
         raise TypeError(f"images are of type {array.dtype}, expected uint8: whole numbers from 0 to 255")
+    if array.ndim == 3 and array.shape[2] in (1, 3):
+        raise ValueError(f"images have the shape {array.shape}, which is that of one image; image[None] is a batch of one")
     if array.ndim == 3:
         array = array[..., None]
     if array.ndim != 4:

@@ -5,24 +5,40 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "data/listing.h"
 #include "data/stream.h"
 
 /* ---- the run ---------------------------------------------------------------------------------------------------- */
 
+static rc_status find_file(const char *folder, char file[RC_PATH_SIZE], bool *there)
+{
+    RC_TRY(rc_path_in(folder, "run.json", file));
+    return rc_file_find(file, there);
+}
+
 static rc_status find_run(const char *path, char file[RC_PATH_SIZE])
 {
-    char other[RC_PATH_SIZE];
-    bool there;
-    RC_TRY(rc_path_in(path, "run.json", file));
-    RC_TRY(rc_file_find(file, &there));
+    char folder[RC_PATH_SIZE], inside[RC_PATH_SIZE];
+    rc_listing listing = {0};
+    struct stat about;
+    bool there, several = false;
+    RC_TRY(find_file(path, file, &there));
     if (there)
         return RC_OK;
-    RC_TRY(rc_path_in(path, "summary.json", other));
-    RC_TRY(rc_file_find(other, &there));
-    if (there)
-        return rc_fail(RC_INVALID_ARGUMENT, "%s holds several runs: name one of the folders in it, such as %s/order-0",
-                       path, path);
-    return rc_fail(RC_INVALID_ARGUMENT, "%s is not the folder of a run: it has no run.json", path);
+    rc_status status = rc_file_look(path, true, &about);
+    if (status == RC_OK && S_ISDIR(about.st_mode))
+        status = rc_listing_look(path, &listing);
+    for (int i = 0; i < listing.count && status == RC_OK && !several; i++) {
+        status = rc_path_in(path, listing.name[i], folder);
+        if (status == RC_OK)
+            status = find_file(folder, inside, &several);
+    }
+    rc_listing_free(&listing);
+    if (status != RC_OK)
+        return status;
+    return several ? rc_fail(RC_INVALID_ARGUMENT, "%s holds several runs: name one of the folders in it, such as %s",
+                             path, folder)
+                   : rc_fail(RC_INVALID_ARGUMENT, "%s is not the folder of a run: it has no run.json", path);
 }
 
 static rc_status read_identity(rc_past_run *run, const char *file)

@@ -72,10 +72,9 @@ void rc_api_leave(recollect_context *context);
 /* "NAME is NULL, expected WHAT". */
 rc_status rc_api_is_null(const char *name, const char *expected);
 
-/* Checks of arguments, which set the message: images that can be, of the shape that the model was made for; a model
- * that knows something. */
-rc_status rc_api_check_images(const recollect_images *images);
-rc_status rc_api_check_fit(const recollect_model *model, const recollect_images *images);
+/* Checks of arguments, which set the message: images of the shape that the model was made for, or, if it knows nothing
+ * yet, of one that can be; a model that knows something. */
+rc_status rc_api_check_images(const recollect_model *model, const recollect_images *images);
 /* Images that are yet to be brought to a model's shape; one of them, to be read alone; do they have it already? */
 rc_status rc_api_check_any_images(const recollect_images *images);
 rc_image rc_api_image_at(const recollect_images *images, int index);

@@ -48,10 +48,21 @@ static rc_status check_there(const recollect_images *images)
     return RC_OK;
 }
 
-rc_status rc_api_check_images(const recollect_images *images)
+static rc_status check_fit(const recollect_model *model, const recollect_images *images)
+{
+    const rc_augment *own = &model->saved.learner.augment;
+    if (rc_api_has_shape(model, images))
+        return RC_OK;
+    return rc_fail(RC_INVALID_ARGUMENT, "images are %d x %d pixels with %d channel%s, the model takes %d x %d with %d",
+                   images->width, images->height, images->channels, images->channels != 1 ? "s" : "", own->w, own->h,
+                   own->c);
+}
+
+rc_status rc_api_check_images(const recollect_model *model, const recollect_images *images)
 {
     RC_TRY(check_there(images));
-    RC_TRY(rc_check_image_shape(images->height, images->width, images->channels));
+    RC_TRY(recollect_model_classes(model) > 0 ? check_fit(model, images)
+                                              : rc_check_image_shape(images->height, images->width, images->channels));
     size_t bytes = (size_t)images->height * (size_t)images->width * (size_t)images->channels;
     if (!rc_size_mul(bytes, (size_t)images->count, &bytes) || bytes > PTRDIFF_MAX)
         return rc_fail(RC_INVALID_ARGUMENT, "%d images of %d x %d pixels are more than memory can hold", images->count,
@@ -87,16 +98,6 @@ bool rc_api_has_shape(const recollect_model *model, const recollect_images *imag
 {
     const rc_augment *own = &model->saved.learner.augment;
     return images->height == own->h && images->width == own->w && images->channels == own->c;
-}
-
-rc_status rc_api_check_fit(const recollect_model *model, const recollect_images *images)
-{
-    const rc_augment *own = &model->saved.learner.augment;
-    if (rc_api_has_shape(model, images))
-        return RC_OK;
-    return rc_fail(RC_INVALID_ARGUMENT, "images are %d x %d pixels with %d channel%s, the model takes %d x %d with %d",
-                   images->width, images->height, images->channels, images->channels > 1 ? "s" : "", own->w, own->h,
-                   own->c);
 }
 
 rc_status rc_api_check_has_learnt(const recollect_model *model)

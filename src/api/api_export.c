@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "base/file.h"
 #include "export/exported.h"
+#include "model/saving.h"
 
 static const struct {
     const char *name;
@@ -34,11 +34,7 @@ recollect_status recollect_model_export(const recollect_model *model, const char
     if (path == NULL || path[0] == '\0')
         return rc_fail(RC_INVALID_ARGUMENT, "path is %s, expected the name of a file", path ? "empty" : "NULL");
     RC_TRY(rc_api_check_has_learnt(model));
-    bool there = false;
     if (!overwrite)
-        RC_TRY(rc_file_find(path, &there));
-    if (there)
-        return rc_fail(RC_IO, "%.900s exists already; choose another name, or replace it with the setting 'overwrite'",
-                       path);
+        RC_TRY(rc_saving_check_free(path));
     return rc_api_end(write_as(model, found, path, overwrite != 0));
 }

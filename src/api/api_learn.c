@@ -119,11 +119,9 @@ recollect_status recollect_learn(recollect_model *model, const recollect_images 
 {
     RC_TRY(rc_api_begin_model(model));
     RC_TRY(rc_api_check_result(result));
-    RC_TRY(rc_api_check_images(images));
+    RC_TRY(rc_api_check_images(model, images));
     RC_TRY(check_names(class_names, classes));
     RC_TRY(check_labels(labels, images->count, classes));
-    if (recollect_model_classes(model) > 0)
-        RC_TRY(rc_api_check_fit(model, images));
     rc_given given = {.data = view_of(images, labels, class_names, classes)};
     return learn_given(model, &given, result);
 }
@@ -157,11 +155,9 @@ recollect_status recollect_learn_stream(recollect_model *model, const recollect_
     if (taken.read == NULL)
         return rc_api_is_null("read", "a function that gives an image");
     recollect_images images = {&none, taken.count, taken.height, taken.width, taken.channels};
-    RC_TRY(rc_api_check_images(&images));
+    RC_TRY(rc_api_check_images(model, &images));
     RC_TRY(check_names(class_names, classes));
     RC_TRY(check_labels(taken.labels, taken.count, classes));
-    if (recollect_model_classes(model) > 0)
-        RC_TRY(rc_api_check_fit(model, &images));
     images.pixels = NULL;
     rc_given given = {
         .data = view_of(&images, taken.labels, class_names, classes), .read = read_stream, .user = &taken};

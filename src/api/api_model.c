@@ -10,7 +10,6 @@
 #include "api/evaluate.h"
 #include "api/import.h"
 #include "api/learn_config.h"
-#include "base/file.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "model/saving.h"
@@ -115,12 +114,8 @@ recollect_status recollect_model_save(const recollect_model *model, const char *
         return rc_fail(RC_INVALID_ARGUMENT, "path is %s, expected the name of a file", path ? "empty" : "NULL");
     if (!has_learnt(model))
         return rc_fail(RC_INVALID_ARGUMENT, "the model knows nothing yet, there is nothing to save in %.512s", path);
-    bool there = false;
     if (!overwrite)
-        RC_TRY(rc_file_find(path, &there));
-    if (there)
-        return rc_fail(RC_IO, "%.900s exists already; choose another name, or replace it with the setting 'overwrite'",
-                       path);
+        RC_TRY(rc_saving_check_free(path));
     rc_status status = rc_model_file_save(path, &model->saved, overwrite != 0);
     if (status == RC_OK || status == RC_UNSYNCED)
         rc_api_drop_checkpoint(rc_without_const(model)); /* no part of what the model knows */

@@ -123,10 +123,9 @@ recollect_status recollect_predict(recollect_model *model, const recollect_image
                                    float *probabilities, float *unfamiliarity)
 {
     RC_TRY(rc_api_begin_model(model));
-    RC_TRY(rc_api_check_images(images));
+    RC_TRY(rc_api_check_images(model, images));
     RC_TRY(rc_api_check_has_learnt(model));
     RC_TRY(check_top(model, top));
-    RC_TRY(rc_api_check_fit(model, images));
     recollect_outputs outputs = {
         .top = top, .labels = labels, .probabilities = probabilities, .unfamiliarity = unfamiliarity};
     rc_question question = {.count = images->count, .ready = images->pixels};

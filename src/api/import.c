@@ -38,9 +38,10 @@ static rc_status name_classes(const char *path, const char *file, int classes, c
         rc_log_write(log, RC_LOG_INFO,
                      "note: %d line%s of '%.300s' repeat%s a name, and got a number behind it, as in 'crane (2)'",
                      labels->renamed, labels->renamed == 1 ? "" : "s", file, labels->renamed == 1 ? "s" : "");
-    return labels->count == classes ? RC_OK
-                                    : rc_fail(RC_INVALID_ARGUMENT, "'%.300s' has %d names, but '%.300s' has %d classes",
-                                              file, labels->count, path, classes);
+    if (labels->count == classes)
+        return RC_OK;
+    return rc_fail(RC_INVALID_ARGUMENT, "'%.300s' has %d name%s, one a line, but '%.300s' has %d class%s", file,
+                   labels->count, labels->count == 1 ? "" : "s", path, classes, classes == 1 ? "" : "es");
 }
 
 static rc_status import_weights(const char *path, const rc_weights *weights, const char *net, const char *classes,

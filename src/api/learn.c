@@ -9,6 +9,7 @@
 #include "api/evaluate.h"
 #include "api/learn_config.h"
 #include "api/lesson_checkpoint.h"
+#include "api/nested.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -35,7 +36,8 @@ typedef struct lesson {
     int n_new;
     bool chose_size; /* nobody had set one */
     rc_learn_reason reason;
-    char why[400]; /* the lesson changes what it changes; "": that was said, or is as always */
+    char why[400];           /* the lesson changes what it changes; "": that was said, or is as always */
+    char chosen_method[200]; /* "": the model's own, or the one that was set */
     rc_forecast forecast;
     rc_named_evaluation scored, old_scored; /* the held-out images and the old test, by the taught model */
     int8_t *old_right;                      /* (images of the old test): of the model before, as in rc_evaluation */
@@ -93,7 +95,7 @@ static void list_classes(const lesson *s, bool known, char *text, size_t size)
 static rc_status match_classes(lesson *s)
 {
     rc_learn_result *r = s->result;
-    char names[600];
+    char names[600], deeper[RC_PATH_SIZE];
     s->label = rc_alloc_zeroed(NULL, (size_t)s->data.classes, sizeof *s->label);
     if (s->label == NULL)
         return RC_OUT_OF_MEMORY;
@@ -104,21 +106,29 @@ static rc_status match_classes(lesson *s)
     }
     r->added = s->n_new;
     list_classes(s, true, names, sizeof names);
+    RC_TRY(rc_nested_find(s->settings->data, &s->data, deeper));
+    if (s->n_new == 0)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "there is nothing new to learn: the model already knows %s, and old classes are only taught "
+                       "beside new ones; add images of a new class, or teach a new model",
+                       names);
     if (r->merged > 0 && !s->settings->merge)
         return rc_fail(
             RC_INVALID_ARGUMENT,
-            "the model already knows %s. Take the folder%s out or rename %s; with the setting 'merge' the images are "
-            "added to the class%s of that name",
-            names, r->merged > 1 ? "s" : "", r->merged > 1 ? "them" : "it", r->merged > 1 ? "es" : "");
-    if (s->n_new == 0)
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "there is nothing new to learn: the model knows %s, and old classes are only "
-                       "taught beside new ones",
-                       names);
+            "the model already knows %s. Leave %s out or rename %s; with the setting 'merge' the images are added to "
+            "the class%s of that name",
+            names, r->merged > 1 ? "them" : "it", r->merged > 1 ? "them" : "it", r->merged > 1 ? "es" : "");
     if (s->first && s->n_new < 2)
         return rc_fail(RC_INVALID_ARGUMENT,
-                       "a first model needs 2 classes or more to tell apart, but there is only '%s'",
-                       s->data.class_name[0]);
+                       "a first model needs 2 classes or more to tell apart, but there is only '%s'%s%.500s%s",
+                       s->data.class_name[0],
+                       deeper[0] != '\0' ? "; if the folders in it are the classes, learn from '" : "", deeper,
+                       deeper[0] != '\0' ? "'" : "");
+    if (deeper[0] != '\0')
+        rc_log_write(&s->watch.log, RC_LOG_WARN,
+                     "warning: all pictures of '%.300s' lie in folders within its classes; if these folders are the "
+                     "classes, learn from '%.300s', or call the parts train and val",
+                     s->settings->data, deeper);
     return RC_OK;
 }
 
@@ -179,6 +189,8 @@ static void tell_choice(const lesson *s)
         rc_log_write(&s->watch.log, RC_LOG_INFO, "%s", s->why);
     if (s->result->adapt == RC_ADAPT_HEAD)
         return;
+    if (s->chosen_method[0] != '\0')
+        rc_log_write(&s->watch.log, RC_LOG_INFO, "%s", s->chosen_method);
     if (s->chose_size) {
         rc_learn_tell_size(&s->data.seen, l->augment.h, text, sizeof text);
         rc_log_write(&s->watch.log, RC_LOG_INFO, "%s", text);
@@ -479,12 +491,15 @@ static rc_status take_data(lesson *s)
     return RC_OK;
 }
 
-/* What the lesson changes. A checkpoint that is there is of a lesson that trains. */
+/* What the lesson changes, and how. A checkpoint that is there is of a lesson that trains. */
 static rc_status choose_adapt(lesson *s)
 {
     const char *path = s->checkpoint.path;
     const rc_adapt_facts facts = {s->model, s->settings, s->n_new, s->data.train.count};
     RC_TRY(rc_adapt_choose(&facts, &s->result->adapt, s->why, sizeof s->why));
+    if (!s->first && s->result->adapt == RC_ADAPT_ALL)
+        RC_TRY(rc_learn_choose_method(&s->model->learner, s->settings, &s->config, &s->method, s->chosen_method,
+                                      sizeof s->chosen_method));
     bool there = false;
     if (s->result->adapt == RC_ADAPT_HEAD && path != NULL)
         RC_TRY(rc_file_find(path, &there));

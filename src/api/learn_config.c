@@ -137,6 +137,23 @@ rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_setting
     return rc_config_check(config);
 }
 
+rc_status rc_learn_choose_method(const rc_learner *l, const rc_learn_settings *settings, rc_config *config,
+                                 const rc_method **method, char *why, size_t bytes)
+{
+    bool follows = l->class_mean != NULL && l->statistics_classes == l->student.head.classes;
+    if (settings->method != NULL || strcmp((*method)->name, "cwd") != 0 || !follows)
+        return RC_OK;
+    RC_TRY(rc_method_find("cwd+", method));
+    if (strcmp(config->settings.rotations, "method") == 0)
+        RC_TRY(rc_config_set(config, "rotations", "off"));
+    if (config->settings.generators == 0)
+        RC_TRY(rc_config_set(config, "generators", "1"));
+    snprintf(why, bytes,
+             "chosen: CwD+ in place of CwD, because what it keeps of every class follows the net, and lessons after "
+             "this one then lose less; the setting 'method' takes another");
+    return RC_OK;
+}
+
 int rc_learn_size(int size)
 {
     return size < SMALLEST_SIZE ? SMALLEST_SIZE : size - size % SIZE_STEP;
@@ -271,7 +288,8 @@ void rc_learn_tell_steps(const rc_settings *s, const rc_lesson_size *lesson, rc_
     if (inversion > 0)
         snprintf(dreams, sizeof dreams, "%u steps of inversion, ", inversion);
     if (refinement > 0)
-        snprintf(refined, sizeof refined, " and %u of refinement (%u epochs)", refinement, refinement / batches);
+        snprintf(refined, sizeof refined, " and %u of refinement (%u epoch%s)", refinement, refinement / batches,
+                 refinement == batches ? "" : "s");
     snprintf(text, bytes, "%s: %s%u step%s of training (%u epoch%s of %d images)%s, %s%s",
              reason == RC_LEARN_ASKED ? "steps" : "chosen", dreams, training, training == 1 ? "" : "s",
              training / batches, training == batches ? "" : "s", lesson->images, refined,

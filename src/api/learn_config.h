@@ -9,6 +9,12 @@
 rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_settings *settings, rc_config *config,
                              const rc_method **method);
 
+/* For a lesson that trains the whole net of a model l: CwD+ in place of the CwD that it has learnt with, unless
+ * somebody has set a method. It turns no images and has one generator, unless these were set:
+ * docs/notes/photographs.md. `why` says so, and stays as it is where nothing changes. */
+rc_status rc_learn_choose_method(const rc_learner *l, const rc_learn_settings *settings, rc_config *config,
+                                 const rc_method **method, char *why, size_t bytes);
+
 /* Is there a method of that name that a model can learn with? The message names those that there are. */
 rc_status rc_learn_check_method(const char *name);
 

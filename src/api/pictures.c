@@ -84,6 +84,8 @@ rc_status rc_picture_list_source(void *user, int index, const rc_picture_form *f
         return rc_fail(p->status, "%s", p->message);
     rc_status status = p->bytes != NULL ? rc_image_decode(p->bytes, p->size, &form->options, &image)
                                         : rc_image_read(p->path, &form->options, &image);
+    if (status != RC_OK && p->bytes != NULL && p->path != NULL)
+        status = rc_fail(status, "cannot decode '%.600s': %s", p->path, rc_message());
     if (status == RC_OK)
         status = rc_image_fit_into(&image, &form->fit, pixels);
     rc_image_free(&image);

@@ -226,10 +226,11 @@ static rc_status find_unscored(review *r)
     return RC_OK;
 }
 
+/* Of classes that were known before, a few images are all that is asked for. */
 static bool is_small(const review *r, int label)
 {
     const int *trained = r->facts->trained;
-    return trained[label] > 0 && 3 * (int64_t)trained[label] < trained[r->largest];
+    return label >= r->facts->known && trained[label] > 0 && 3 * (int64_t)trained[label] < trained[r->largest];
 }
 
 static rc_status find_imbalance(review *r)

@@ -96,7 +96,7 @@ static const rc_method methods[] = {
      .dce = true},
     {.name = "cwd+",
      .title = "CwD+",
-     .summary = "CwD with turned images, two generators, and what the settings plus_* add",
+     .summary = "CwD with class statistics that follow the net, and what its settings add",
      .replay = &rc_source_dreams,
      .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true},
      .weights = RC_WEIGHTS_ADAPTIVE,
@@ -232,7 +232,13 @@ bool rc_method_turns(const rc_method *method, const rc_settings *settings, bool 
 bool rc_method_shares_first_task(const rc_method *method, const rc_settings *settings)
 {
     bool turns_alone = method->turns && turns_by_row(settings);
-    return !method->replay->replays_first && method->replay->learns == NULL && !turns_alone;
+    bool alone = turns_alone || rc_method_keeps_variances(method, settings);
+    return !method->replay->replays_first && method->replay->learns == NULL && !alone;
+}
+
+bool rc_method_keeps_variances(const rc_method *method, const rc_settings *settings)
+{
+    return method->plus && settings->plus_variances && strcmp(settings->plus_statistics, "dreams") != 0;
 }
 
 bool rc_method_takes_old_images(const rc_method *method)

@@ -45,9 +45,12 @@ int rc_generators(const rc_method *method, const rc_settings *settings);
  * are square; settings may ask in vain, which training refuses. */
 bool rc_method_turns(const rc_method *method, const rc_settings *settings, bool square, int n_old);
 
-/* Is its first task plain training, the same for all such methods? A method that stores something as it trains, or
- * turns images where others do not, has a first task of its own. */
+/* Is its first task plain training, the same for all such methods? A method that stores something as it trains, turns
+ * images where others do not, or keeps other statistics has a first task of its own. */
 bool rc_method_shares_first_task(const rc_method *method, const rc_settings *settings);
+
+/* Does it keep the variances of every class, from the first task on? */
+bool rc_method_keeps_variances(const rc_method *method, const rc_settings *settings);
 
 /* Does it need the old images, too? Are they trained on? */
 bool rc_method_takes_old_images(const rc_method *method);

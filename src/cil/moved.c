@@ -42,19 +42,33 @@ static rc_status open_dreams(pairs *p)
     return status;
 }
 
+/* Bytes of the features by both nets. */
+static size_t feature_bytes(const pairs *p)
+{
+    return 2 * (size_t)p->rows * (size_t)p->learner->student.head.d * sizeof *p->old;
+}
+
+static rc_status take_rows(pairs *p, bool dreams)
+{
+    const rc_learner *l = p->learner;
+    p->images = l->batches * l->settings.batch;
+    p->rows = dreams ? 2 * p->images : p->images;
+    if (p->backend->sizing)
+        return RC_OK;
+    p->old = rc_alloc_zeroed(NULL, feature_bytes(p), 1);
+    p->label = rc_alloc_zeroed(NULL, (size_t)p->images, sizeof *p->label);
+    if (p->old == NULL || p->label == NULL)
+        return RC_OUT_OF_MEMORY;
+    p->new = p->old + (size_t)p->rows *(size_t)l->student.head.d;
+    return RC_OK;
+}
+
 static rc_status build(pairs *p, bool dreams)
 {
     rc_backend *be = p->backend;
     rc_learner *l = p->learner;
     int batch = l->settings.batch;
-    size_t d = (size_t)l->student.head.d;
-    p->images = l->batches * batch;
-    p->rows = dreams ? 2 * p->images : p->images;
-    p->old = rc_alloc_zeroed(NULL, 2 * (size_t)p->rows, d * sizeof *p->old);
-    p->label = rc_alloc_zeroed(NULL, (size_t)p->images, sizeof *p->label);
-    if (p->old == NULL || p->label == NULL)
-        return RC_OUT_OF_MEMORY;
-    p->new = p->old + (size_t)p->rows *d;
+    RC_TRY(take_rows(p, dreams));
     rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = batch, .constant_model = true};
     RC_TRY(rc_pass_create(be, &l->net, &eval, &p->student_pass));
     rc_pass_prepare(p->student_pass, &l->student.backbone);
@@ -140,15 +154,31 @@ static rc_status allocate(rc_moved *m, int d, int classes, bool variances, bool 
     return RC_OK;
 }
 
+/* Features that do not vary, as those of one image a class, leave `lower` at 0: then what is drawn of a class is its
+ * mean. */
 static rc_status factorise(rc_moved *m)
 {
     double ridge;
-    memcpy(m->lower, m->covariance, (size_t)m->d * (size_t)m->d * sizeof *m->lower);
+    bool vary = false;
+    size_t square = (size_t)m->d * (size_t)m->d;
+    for (size_t i = 0; i < square; i++)
+        vary = vary || m->covariance[i] != 0; /* NaN does, too */
+    if (!vary)
+        return RC_OK;
+    memcpy(m->lower, m->covariance, square * sizeof *m->lower);
     return rc_factorise(m->d, m->lower, &ridge);
 }
 
-/* Means of the classes that the images show; every other class keeps its mean. The images' features become what they
- * are beyond their class means. Returns how many classes there are. */
+/* Nothing is known of a class of the task that no image has shown: NaN. rows: (classes, d). */
+static void forget_unseen(const pairs *p, const rc_moved *m, const int32_t *count, double *rows)
+{
+    for (int k = p->learner->n_old; k < m->classes; k++)
+        for (int j = 0; count[k] == 0 && j < m->d; j++)
+            rows[(size_t)k * (size_t)m->d + (size_t)j] = NAN;
+}
+
+/* Means of the classes that the images show; every other old class keeps its mean. The images' features become what
+ * they are beyond their class means. Returns how many classes there are. */
 static int own_means(const pairs *p, rc_moved *m, int32_t *count)
 {
     size_t d = (size_t)m->d;
@@ -164,6 +194,7 @@ static int own_means(const pairs *p, rc_moved *m, int32_t *count)
             p->new[i * d + j] -= (float)m->mean[(size_t)p->label[i] * d + j];
     for (int k = 0; k < m->classes; k++)
         shown += count[k] > 0;
+    forget_unseen(p, m, count, m->mean);
     return shown;
 }
 
@@ -179,6 +210,7 @@ static void own_variances(const pairs *p, rc_moved *m, const int32_t *count)
             double beyond = (double)p->new[i * d + j];
             m->variance[(size_t)p->label[i] * d + j] += beyond * beyond / count[p->label[i]];
         }
+    forget_unseen(p, m, count, m->variance);
 }
 
 /* What feature j of class k is multiplied by, so that it has its own variance in place of the shared one. */
@@ -276,6 +308,17 @@ rc_status rc_moved_create(rc_learner *l, bool dreams, rc_moved *m)
     return status;
 }
 
+/* Passes and features at first; then without passes features and, for the fit, centred ones. */
+rc_status rc_moved_count(rc_learner *l, bool dreams)
+{
+    pairs p = {.learner = l, .backend = l->backend};
+    rc_status status = build(&p, dreams);
+    if (status == RC_OK)
+        status = rc_backend_count_scratch(l->backend, feature_bytes(&p));
+    drop_passes(&p);
+    return status == RC_OK ? rc_backend_count_scratch(l->backend, 2 * feature_bytes(&p)) : status;
+}
+
 rc_status rc_moved_read(const rc_learner *l, rc_moved *m)
 {
     rc_backend *be = l->backend;
@@ -335,6 +378,14 @@ static size_t next_class(const rc_moved *m, size_t k)
             break;
     }
     return k;
+}
+
+int rc_moved_each(int classes)
+{
+    enum { MOST = 16 };
+    static const int64_t most_logits = (int64_t)MOST * 2048 * 2048;
+    int64_t each = most_logits / ((int64_t)classes * classes);
+    return each > MOST ? MOST : each > 1 ? (int)each : 1;
 }
 
 void rc_moved_draw(const rc_moved *m, rc_rng rng, int epoch, int each, float *feature, int32_t *label)

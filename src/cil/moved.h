@@ -15,10 +15,10 @@
 
 typedef struct rc_moved {
     int d, classes;
-    double *mean;       /* (classes, d); one block, which this begins */
+    double *mean;       /* (classes, d); NaN: nothing is known of the class. One block, which this begins */
     double *covariance; /* (d, d): moved and own one, weighted by their numbers of classes */
     double *lower;      /* (d, d): lower lower^T = covariance */
-    double *variance;   /* (classes, d); NULL: that of the covariance */
+    double *variance;   /* (classes, d); NaN: likewise. NULL: that of the covariance */
     double *factor;     /* (classes, rc_factor_numbers(d)): of each class, in place of all of these; NULL: none */
 } rc_moved;
 
@@ -26,11 +26,17 @@ typedef struct rc_moved {
 bool rc_moved_possible(const rc_learner *learner);
 /* dreams: the map is fitted on as many dreams as images, too. On failure nothing is held. */
 rc_status rc_moved_create(rc_learner *learner, bool dreams, rc_moved *moved);
-/* As the learner stores them, of a net that stays as it is. Every class has some. On failure nothing is held. */
+/* On a backend that counts memory: what rc_moved_create takes, and gives back. */
+rc_status rc_moved_count(rc_learner *learner, bool dreams);
+/* As the learner stores them, of a net that stays as it is. On failure nothing is held. */
 rc_status rc_moved_read(const rc_learner *learner, rc_moved *moved);
 /* They become what the learner stores. */
 rc_status rc_moved_keep(const rc_moved *moved, rc_learner *learner);
 void rc_moved_destroy(rc_moved *moved); /* a zeroed one is fine */
+
+/* How many features refinement draws of each of so many classes: 16, and fewer of more than 2048, because each of them
+ * has a logit of every class. */
+int rc_moved_each(int classes);
 
 /* `each` features of every class, drawn from normal distributions: feature (classes * each, d), label (classes * each),
  * one of every class in turn, but for those without a mean: each is passed over. Other numbers in every epoch. */

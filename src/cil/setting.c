@@ -29,14 +29,14 @@ static void write_range(double low, double high, char *text, size_t size)
     snprintf(text, size, "%s to %s", lowest, highest);
 }
 
-static rc_status in_range(const char *name, const char *plural, double value, double low, double high)
+static rc_status in_range(const char *name, double value, double low, double high)
 {
     if (isfinite(value) && value >= low && value <= high)
         return RC_OK;
     char given[NUMBER], range[2 * NUMBER + 8];
     rc_number_write(value, DIGITS, given, sizeof given);
     write_range(low, high, range, sizeof range);
-    return rc_fail(RC_INVALID_ARGUMENT, "%s%s is %s, expected %s", name, plural, given, range);
+    return rc_fail(RC_INVALID_ARGUMENT, "%s is %s, expected %s", name, given, range);
 }
 
 /* The first `shown` of `all` choices. Returns the bytes that it takes, which may be more than there are. */
@@ -83,7 +83,7 @@ rc_status rc_setting_check_choice(const rc_setting *row, const char *value)
 
 static rc_status check_number(const rc_setting *row, double value)
 {
-    RC_TRY(in_range(row->name, "", value, row->low, row->high));
+    RC_TRY(in_range(row->name, value, row->low, row->high));
     if (row->multiple_of > 0 && fmod(value, row->multiple_of) != 0)
         return rc_fail(RC_INVALID_ARGUMENT, "%s is %.0f, expected a multiple of %d", row->name, value,
                        row->multiple_of);
@@ -92,8 +92,12 @@ static rc_status check_number(const rc_setting *row, double value)
 
 static rc_status check_list(const rc_setting *row, const int *entry, int entries)
 {
-    for (int i = 0; i < entries; i++)
-        RC_TRY(in_range(row->name, "s", entry[i], i > 0 ? entry[i - 1] : row->low, row->high));
+    for (int i = 0; i < entries; i++) {
+        RC_TRY(in_range(row->name, entry[i], row->low, row->high));
+        if (i > 0 && entry[i] < entry[i - 1])
+            return rc_fail(RC_INVALID_ARGUMENT, "%s has %d after %d, expected rising numbers", row->name, entry[i],
+                           entry[i - 1]);
+    }
     return RC_OK;
 }
 

@@ -46,6 +46,9 @@ typedef struct rc_stage_hooks {
  * nothing. Builds the stage's step and drops it again. */
 rc_status rc_stage_bytes(rc_learner *learner, rc_stage stage, size_t *bytes);
 
+/* On a backend that counts memory, while the step of training is there: what refinement takes to draw features. */
+rc_status rc_stage_count_drawing(rc_learner *learner);
+
 /* All stages of the task at hand, from `step` steps into `stage` on. `wall`, if not NULL, gets the seconds spent in
  * each stage added; it is up to date whenever the hook is called. What the stages leave is finite, or RC_NUMERIC. */
 rc_status rc_run_stages(rc_learner *learner, rc_stage stage, uint32_t step, const rc_stage_hooks *hooks,

@@ -164,8 +164,9 @@ static rc_status keep_moved(rc_learner *l, rc_stage_report *report, const rc_sta
 
 static bool moves(const rc_learner *l)
 {
-    bool begins = l->n_old == 0 && l->settings.plus_variances; /* those of its images */
-    return l->method->plus && strcmp(l->settings.plus_statistics, "dreams") != 0 && (begins || rc_moved_possible(l));
+    if (l->n_old == 0) /* those of its images */
+        return rc_method_keeps_variances(l->method, &l->settings);
+    return l->method->plus && strcmp(l->settings.plus_statistics, "dreams") != 0 && rc_moved_possible(l);
 }
 
 /* ---- single classes ---------------------------------------------------------------------------------------------- */

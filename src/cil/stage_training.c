@@ -16,17 +16,16 @@ typedef struct stage_run {
     rc_schedule schedule;
     rc_average average; /* of the last epochs of main training; zeroed: none is asked for */
     rc_moved moved;     /* refinement draws from it, if the method does */
-    float *drawn;       /* (classes * DRAWN_EACH, d) */
+    float *drawn;       /* (classes * rc_moved_each(classes), d) */
     int32_t *drawn_label;
 } stage_run;
 
-enum { DRAWN_EACH = 16 }; /* features of every class, anew in every epoch of refinement */
-
-/* Features that refinement draws; 0: none. */
+/* Features that refinement draws, anew in every epoch; 0: none. */
 static int drawn_features(const rc_learner *l)
 {
+    int classes = l->student.head.classes;
     bool draws = l->method->plus && l->settings.plus_drawn > 0 && rc_moved_possible(l);
-    return draws && rc_stage_steps(l, RC_STAGE_REFINEMENT) > 0 ? DRAWN_EACH * l->student.head.classes : 0;
+    return draws && rc_stage_steps(l, RC_STAGE_REFINEMENT) > 0 ? rc_moved_each(classes) * classes : 0;
 }
 
 /* What settings add to the objective of cwd+. */
@@ -104,7 +103,7 @@ static void draw_features(stage_run *r, int epoch)
     rc_rng rng = {l->settings.seed, (uint64_t)(uint32_t)l->task << 32 | RC_STREAM_DRAWN};
     if (r->drawn == NULL)
         return;
-    rc_moved_draw(&r->moved, rng, epoch, DRAWN_EACH, r->drawn, r->drawn_label);
+    rc_moved_draw(&r->moved, rng, epoch, rc_moved_each(l->student.head.classes), r->drawn, r->drawn_label);
     rc_training_give_drawn(r->training, r->drawn, r->drawn_label);
 }
 
@@ -163,6 +162,16 @@ static rc_status run_epochs(stage_run *r, rc_stage stage, int first_epoch, uint3
     return RC_OK;
 }
 
+static bool moves_dreams(const rc_learner *l)
+{
+    return strcmp(l->settings.plus_statistics, "moved-dreams") == 0;
+}
+
+rc_status rc_stage_count_drawing(rc_learner *l)
+{
+    return drawn_features(l) > 0 ? rc_moved_count(l, moves_dreams(l)) : RC_OK;
+}
+
 /* The net is done: statistics move once, and a refinement that is resumed finds the same ones. */
 static rc_status prepare_drawing(stage_run *r)
 {
@@ -170,7 +179,7 @@ static rc_status prepare_drawing(stage_run *r)
     size_t rows = (size_t)drawn_features(l);
     if (rows == 0)
         return RC_OK;
-    RC_TRY(rc_moved_create(l, strcmp(l->settings.plus_statistics, "moved-dreams") == 0, &r->moved));
+    RC_TRY(rc_moved_create(l, moves_dreams(l), &r->moved));
     r->drawn = rc_alloc_zeroed(NULL, rows, (size_t)l->student.head.d * sizeof *r->drawn);
     r->drawn_label = rc_alloc_zeroed(NULL, rows, sizeof *r->drawn_label);
     return r->drawn != NULL && r->drawn_label != NULL ? RC_OK : RC_OUT_OF_MEMORY;

@@ -234,11 +234,12 @@ const rc_command rc_command_dream = {
     .name = "dream",
     .summary = "Draws what a model remembers of each class.",
     .arguments = "MODEL",
-    .details = "Trains a generator against the model, as the next 'learn' would, and draws images until there are\n"
-               "enough of every class. all.png has a row for each class, with the probability that the model\n"
-               "gives to it below each image. --beside adds real images of a folder of class folders, or of any\n"
-               "data set that 'run' reads, at most 8 of each class. The same seed gives the same dreams. Warns if\n"
-               "classes are missing, or if the dreams of a class are all alike.",
+    .details =
+        "Trains a generator against the model, as a lesson of the whole net does, and draws images until there are\n"
+        "enough of every class. all.png has a row for each class, with the probability that the model\n"
+        "gives to it below each image. --beside adds real images of a folder of class folders, or of any\n"
+        "data set that 'run' reads, at most 8 of each class. The same seed gives the same dreams. Warns if\n"
+        "classes are missing, or if the dreams of a class are all alike.",
     .examples = "  recollect dream animals.safetensors\n"
                 "  recollect dream animals.safetensors --beside animals/\n"
                 "  recollect dream animals.safetensors --out night --per-class 64 --steps 2000",

@@ -54,7 +54,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (count != 1)
         return count > 1 ? rc_wrong_usage(self, "unexpected argument '%s'", arguments[1])
                          : rc_wrong_usage(self, "which file of weights?");
-    if (value[OUT].text == NULL)
+    if (value[OUT].text == NULL || value[OUT].text[0] == '\0')
         return rc_wrong_usage(self, "where should the model go? --out FILE says it");
     if (!is_known(value[AS].text)) {
         const char *nearest = recollect_nearest(value[AS].text, net_at, NULL);

@@ -38,7 +38,7 @@ enum {
 static const rc_option options[OPTIONS] = {
     [OUT] = {"out", RC_OPTION_TEXT, "FILE", NULL, "where the model goes (required)", 0, 0},
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME", NULL,
-                "how to learn ('recollect methods' explains); the model's own, else cwd", 0, 0},
+                "how to learn ('recollect methods' explains); the model's own (cwd+ after cwd), else cwd", 0, 0},
     [ADAPT] = {"adapt", RC_OPTION_TEXT, "head|top|all", NULL,
                "what learns: rows of the head, the last stage, too, or all; chosen by the model", 0, 0},
     [EPOCHS] = {"epochs", RC_OPTION_INTEGER, "N", NULL, "exact passes over the images, refinement included", 1, 100000},
@@ -77,33 +77,44 @@ typedef struct setting {
 
 enum { MOST_SETTINGS = RC_MAX_REPEATS + OPTIONS };
 
-/* What the command line sets, in the order in which it counts. Returns how many settings there are; -1: an argument
- * of --set is not KEY=VALUE. */
+/* Options that are settings of the library. */
+static const struct {
+    int option;
+    const char *setting;
+} own[] = {
+    {METHOD, "method"}, {ADAPT, "adapt"}, {PRESET, "preset"}, {FORMAT, "format"}, {OLD_TEST, "old_test"},
+    {EPOCHS, "epochs"}, {SEED, "seed"},   {NET, "net"},       {SIZE, "size"},     {CHECKPOINT, "checkpoint_seconds"}};
+
+/* "NAME=VALUE" of --set. False after a complaint: it is something else, or sets what an option has set. */
+static bool read_pair(const rc_option_value *value, const char *pair, setting *s)
+{
+    const char *equals = strchr(pair, '=');
+    if (equals == NULL || equals == pair || (size_t)(equals - pair) >= sizeof s->name) {
+        rc_wrong_usage(&rc_command_learn, "'%s' sets nothing, expected key=value", pair);
+        return false;
+    }
+    snprintf(s->name, sizeof s->name, "%.*s", (int)(equals - pair), pair);
+    s->value = equals + 1;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (value[own[i].option].given && strcmp(own[i].setting, s->name) == 0) {
+            rc_wrong_usage(&rc_command_learn, "--%s and --set %s: which one?", options[own[i].option].name, s->name);
+            return false;
+        }
+    return true;
+}
+
+/* What the command line sets, in the order in which it counts. Returns how many settings there are; -1: wrong usage. */
 static int collect_settings(const rc_option_value *value, setting settings[MOST_SETTINGS])
 {
-    static const struct {
-        int option;
-        const char *name;
-    } own[] = {{METHOD, "method"},     {ADAPT, "adapt"},
-               {PRESET, "preset"},     {FORMAT, "format"},
-               {OLD_TEST, "old_test"}, {EPOCHS, "epochs"},
-               {SEED, "seed"},         {NET, "net"},
-               {SIZE, "size"},         {CHECKPOINT, "checkpoint_seconds"}};
     int count = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (value[own[i].option].given) {
-            snprintf(settings[count].name, sizeof settings[count].name, "%s", own[i].name);
+            snprintf(settings[count].name, sizeof settings[count].name, "%s", own[i].setting);
             settings[count++].value = value[own[i].option].text;
         }
-    for (int i = 0; i < value[SET].repeats; i++, count++) {
-        const char *pair = value[SET].each[i], *equals = strchr(pair, '=');
-        if (equals == NULL || equals == pair || (size_t)(equals - pair) >= sizeof settings[count].name) {
-            rc_wrong_usage(&rc_command_learn, "'%s' sets nothing, expected key=value", pair);
+    for (int i = 0; i < value[SET].repeats; i++)
+        if (!read_pair(value, value[SET].each[i], &settings[count++]))
             return -1;
-        }
-        snprintf(settings[count].name, sizeof settings[count].name, "%.*s", (int)(equals - pair), pair);
-        settings[count].value = equals + 1;
-    }
     return count;
 }
 
@@ -271,11 +282,11 @@ const rc_command rc_command_learn = {
     .arguments = "[MODEL] FOLDER --out FILE",
     .details =
         "FOLDER holds one folder of images for each new class, named like the class, or such folders in train/\n"
-        "and val/; any data set that 'run' reads will do. Without MODEL, learn trains a first model. It never\n"
-        "writes MODEL. It holds out a tenth of each class, or val/, and scores it at the end. It chooses the size of\n"
-        "images and the number of steps, and says why; what --size and --epochs say is exact. If it is interrupted,\n"
-        "it exits with 130, and FILE.part holds how far it was; the same command with --resume goes on from there. "
-        "share/doc/recollect/docs/learn.md says more.",
+        "and val/; a table of paths and classes (photos.csv) and any data set that 'run' reads will do. Without\n"
+        "MODEL, learn trains a first model. It never writes MODEL. It holds out a tenth of each class, or val/, and\n"
+        "scores it at the end. It chooses the size of images and the number of steps, and says why; what --size and\n"
+        "--epochs say is exact. If it is interrupted, it exits with 130, and FILE.part holds how far it was; the\n"
+        "same command with --resume goes on from there. share/doc/recollect/docs/learn.md says more.",
     .examples = "  recollect learn animals/ --out animals.safetensors\n"
                 "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
                 "  recollect learn more.safetensors fish/ --out all.safetensors --old-test animals/",

@@ -206,12 +206,22 @@ static int finish(recollect_status status, const printer *p)
                                                                   : RC_EXIT_DONE;
 }
 
+static bool reads_stdin(int count, char **arguments)
+{
+    while (count > 0 && strcmp(arguments[count - 1], "-") != 0)
+        count--;
+    return count > 0;
+}
+
 static int run(const rc_option_value *value, int count, char **arguments)
 {
     if (count < 2)
         return rc_wrong_usage(&rc_command_predict, count < 1 ? "which model?" : "which images?");
     if (value[JSON].given && value[CSV].given)
         return rc_wrong_usage(&rc_command_predict, "JSON or CSV? Both together cannot be read again");
+    if (value[LIST].given && !reads_stdin(count - 1, arguments + 1))
+        return rc_wrong_usage(&rc_command_predict, "--list is for '-', which reads the paths from stdin: --list - < %s",
+                              arguments[1]);
     int refused = rc_sandbox_asked(&rc_command_predict, &value[SANDBOX], &value[BACKEND]);
     if (refused != RC_EXIT_DONE)
         return refused;

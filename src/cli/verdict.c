@@ -63,14 +63,14 @@ static void begin(rc_advice *a, const char *command)
     snprintf(a->text, sizeof a->text, "recollect %s", command);
 }
 
-static bool is_among(const char *name, const char *const *names)
+static bool is_among(const char *name, size_t length, const char *const *names)
 {
-    while (*names != NULL && strcmp(*names, name) != 0)
+    while (*names != NULL && (strlen(*names) != length || memcmp(*names, name, length) != 0))
         names++;
     return *names != NULL;
 }
 
-/* The lesson, `more`, and its options, but for those of these names (NULL ends the list). */
+/* The lesson, `more`, and its options, but for those of these names, be they settings of --set (NULL ends the list). */
 static void repeat_lesson(rc_advice *a, const char *more, const char *const *left_out)
 {
     char name[80];
@@ -84,23 +84,28 @@ static void repeat_lesson(rc_advice *a, const char *more, const char *const *lef
     for (int i = 0; i < a->command->options; i++) {
         const rc_option *o = &a->command->option[i];
         const rc_option_value *v = &a->value[i];
-        if (!v->given || is_among(o->name, left_out))
+        if (!v->given || is_among(o->name, strlen(o->name), left_out))
             continue;
         snprintf(name, sizeof name, "--%s", o->name);
-        int times = o->type == RC_OPTION_LIST ? v->repeats : 1;
-        for (int k = 0; k < times; k++) {
+        bool list = o->type == RC_OPTION_LIST;
+        for (int k = 0; k < (list ? v->repeats : 1); k++) {
+            if (list && is_among(v->each[k], strcspn(v->each[k], "="), left_out))
+                continue;
             add_argument(a, name);
             if (o->type != RC_OPTION_FLAG)
-                add_argument(a, o->type == RC_OPTION_LIST ? v->each[k] : v->text);
+                add_argument(a, list ? v->each[k] : v->text);
         }
     }
 }
 
-/* The lesson again, in place of the model that it has made; `option` and `text` change it, unless they are NULL. */
+/* The lesson again, in place of the model that it has made; `option` and `text` change it, unless they are NULL. Where
+ * the last stage learnt, the command says so: with --epochs another choice would be made. */
 static void learn_again(rc_advice *a, const char *option, const char *text)
 {
     char name[80];
-    repeat_lesson(a, " --force", (const char *const[]){"out", "force", "json", "strict", "resume", option, NULL});
+    repeat_lesson(a, a->top ? " --force --adapt top" : " --force",
+                  (const char *const[]){"out", "force", "json", "strict", "resume", a->top ? "adapt" : "out", option,
+                                        NULL});
     if (option == NULL)
         return;
     snprintf(name, sizeof name, "--%s", option);
@@ -274,7 +279,9 @@ void rc_advice_begin(rc_advice *a, const recollect_model *model, const recollect
     recollect_model_info info = {.size = sizeof info};
     a->epochs = epochs < MOST_EPOCHS / 2 ? 2 * epochs : MOST_EPOCHS;
     a->head = lesson != NULL && strcmp(lesson->adapt, "head") == 0;
-    a->dreams = recollect_model_get_info(model, &info) == RECOLLECT_OK && strcmp(info.method, "cwd") == 0;
+    a->top = lesson != NULL && strcmp(lesson->adapt, "top") == 0;
+    a->dreams = recollect_model_get_info(model, &info) == RECOLLECT_OK &&
+                (strcmp(info.method, "cwd") == 0 || strcmp(info.method, "cwd+") == 0);
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */

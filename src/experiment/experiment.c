@@ -406,12 +406,11 @@ rc_status rc_run_settings_check(const rc_run_settings *s)
         for (int k = 0; k < i; k++)
             if (s->order[k] == s->order[i])
                 return rc_fail(RC_INVALID_ARGUMENT, "order %d is listed twice", s->order[i]);
-    const char *kind = s->config.class_order;
-    if (s->orders > 1 && strcmp(kind, "published") != 0 && strcmp(kind, "numpy") != 0 && strcmp(kind, "seed") != 0)
+    if (s->orders > 1 && !rc_config_has_orders(&s->config))
         return rc_fail(RC_INVALID_ARGUMENT,
                        "class_order is '%s', so that all %d orders would be the same: published, numpy and seed have "
                        "several",
-                       kind, s->orders);
+                       s->config.class_order, s->orders);
     for (int i = 0; i < s->seeds; i++)
         for (int k = 0; k < i; k++)
             if (s->seed[k] == s->seed[i])

@@ -94,11 +94,11 @@ double rc_results_mean(const rc_results *r)
     return rc_results_mean_after(r, r->done);
 }
 
-void rc_results_seconds(const rc_results *r, double seconds[RC_STAGE_COUNT + 2])
+void rc_results_seconds(const rc_results *r, int tasks, double seconds[RC_STAGE_COUNT + 2])
 {
     double *evaluation = &seconds[RC_STAGE_COUNT], *all = &seconds[RC_STAGE_COUNT + 1];
     memset(seconds, 0, (RC_STAGE_COUNT + 2) * sizeof *seconds);
-    for (int task = 0; task < r->done; task++) {
+    for (int task = 0; task < tasks; task++) {
         for (int i = 0; i < RC_STAGE_COUNT; i++) {
             seconds[i] += r->task[task].wall[i];
             *all += r->task[task].wall[i];
@@ -110,10 +110,10 @@ void rc_results_seconds(const rc_results *r, double seconds[RC_STAGE_COUNT + 2])
 
 /* ---- JSON ---------------------------------------------------------------------------------------------------- */
 
-void rc_results_put_seconds(const rc_results *r, const char *key, rc_json_writer *w)
+void rc_results_put_seconds(const rc_results *r, int tasks, const char *key, rc_json_writer *w)
 {
     double seconds[RC_STAGE_COUNT + 2];
-    rc_results_seconds(r, seconds);
+    rc_results_seconds(r, tasks, seconds);
     rc_json_begin_object(w, key);
     for (int i = 0; i < RC_STAGE_COUNT; i++)
         rc_json_put_real(w, rc_stage_name((rc_stage)i), seconds[i]);
@@ -185,7 +185,7 @@ void rc_results_put(const rc_results *r, char *const *class_name, rc_json_writer
     rc_json_put_int(w, "tasks_done", r->done);
     rc_json_put_int(w, "log_offset", r->log_offset);
     rc_json_put_real(w, "seconds", r->seconds);
-    rc_results_put_seconds(r, "stage_seconds", w);
+    rc_results_put_seconds(r, r->done, "stage_seconds", w);
     rc_json_begin_array(w, "accuracy");
     for (int i = 0; i < r->done; i++)
         rc_json_put_real(w, NULL, r->task[i].accuracy);

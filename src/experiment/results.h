@@ -48,9 +48,9 @@ static inline int rc_results_first(const rc_results *results, int task) /* the f
     return task > 0 ? results->task_end[task - 1] : 0;
 }
 
-/* Seconds of all finished tasks: of every stage, of evaluation, of all together; and the same as a JSON object. */
-void rc_results_seconds(const rc_results *results, double seconds[RC_STAGE_COUNT + 2]);
-void rc_results_put_seconds(const rc_results *results, const char *key, rc_json_writer *w);
+/* Seconds of the first `tasks` tasks: of every stage, of evaluation, of all together; and the same as a JSON object. */
+void rc_results_seconds(const rc_results *results, int tasks, double seconds[RC_STAGE_COUNT + 2]);
+void rc_results_put_seconds(const rc_results *results, int tasks, const char *key, rc_json_writer *w);
 
 /* All about one method as members of the JSON object that is open, and back (all but the confusion matrix). */
 void rc_results_put(const rc_results *results, char *const *class_name, rc_json_writer *w);

@@ -42,14 +42,15 @@ typedef struct row {
 /* What is asked of a cell: its last accuracy, its mean, the accuracy after a task, seconds. */
 typedef enum question { LAST, MEAN, ACCURACY, SECONDS_OF } question;
 
-static double answer(const rc_results *r, question what, int which)
+/* Of the first `tasks` tasks, which all runs of the summary have. */
+static double answer(const rc_results *r, int tasks, question what, int which)
 {
     double seconds[SECONDS];
     switch (what) {
-    case LAST: return r->task[r->done - 1].accuracy;
-    case MEAN: return rc_results_mean(r);
+    case LAST: return r->task[tasks - 1].accuracy;
+    case MEAN: return rc_results_mean_after(r, tasks);
     case ACCURACY: return r->task[which].accuracy;
-    case SECONDS_OF: rc_results_seconds(r, seconds); return seconds[which];
+    case SECONDS_OF: rc_results_seconds(r, tasks, seconds); return seconds[which];
     }
     return NAN;
 }
@@ -61,7 +62,7 @@ static rc_spread spread(const rc_summary *s, int method, question what, int whic
     for (int t = 0; t < s->trials; t++) {
         const rc_cell *cell = &s->cell[index_of(s, t, method)];
         if (rc_cell_done(cell))
-            values[count++] = answer(&cell->results, what, which);
+            values[count++] = answer(&cell->results, rc_cell_tasks(cell), what, which);
     }
     return rc_spread_of(values, count);
 }
@@ -78,7 +79,7 @@ static rc_stored most_stored(const rc_summary *s, int method)
         const rc_cell *cell = &s->cell[index_of(s, t, method)];
         if (!rc_cell_done(cell))
             continue;
-        const rc_stored *stored = &cell->results.task[cell->results.done - 1].stored;
+        const rc_stored *stored = &cell->results.task[rc_cell_tasks(cell) - 1].stored;
         most.images = larger(most.images, stored->images);
         most.model = larger(most.model, stored->model);
         most.statistics = larger(most.statistics, stored->statistics);
@@ -247,18 +248,19 @@ static void put_cell(const rc_summary *s, int trial, int method, rc_json_writer 
     const rc_cell *cell = &s->cell[index_of(s, trial, method)];
     const rc_cell_end *end = &s->end[index_of(s, trial, method)];
     const rc_results *r = &cell->results;
+    int tasks = rc_cell_done(cell) ? rc_cell_tasks(cell) : r->done;
     rc_json_begin_object(w, NULL);
     rc_json_put_int(w, "order", cell->trial->config.order);
     rc_json_put_int(w, "seed", (int64_t)cell->trial->config.settings.seed);
     rc_json_put_text(w, "path", cell->path + strlen(s->folder) + 1);
     rc_json_put_text(w, "state", rc_cell_done(cell) ? "done" : end->status == RC_CANCELLED ? "stopped" : "failed");
     rc_json_begin_array(w, "accuracy");
-    for (int i = 0; i < r->done; i++)
+    for (int i = 0; i < tasks; i++)
         rc_json_put_real(w, NULL, r->task[i].accuracy);
     rc_json_end(w);
-    rc_json_put_real(w, "last_accuracy", r->done > 0 ? r->task[r->done - 1].accuracy : NAN);
-    rc_json_put_real(w, "mean_accuracy", rc_results_mean(r));
-    rc_results_put_seconds(r, "seconds", w);
+    rc_json_put_real(w, "last_accuracy", tasks > 0 ? r->task[tasks - 1].accuracy : NAN);
+    rc_json_put_real(w, "mean_accuracy", rc_results_mean_after(r, tasks));
+    rc_results_put_seconds(r, tasks, "seconds", w);
     if (end->message[0] != '\0')
         rc_json_put_text(w, "message", end->message);
     rc_json_end(w);

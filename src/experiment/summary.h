@@ -1,5 +1,6 @@
 /* What a grid measured: every method over its class orders and seeds, as text, JSON and CSV. Deviations
- * are those of a sample, with divisor n - 1; one run has none. Only cells that are done count. */
+ * are those of a sample, with divisor n - 1; one run has none. Only cells that are done count, and of these the tasks
+ * that were asked for: an earlier call may have done more. */
 #ifndef RC_EXPERIMENT_SUMMARY_H
 #define RC_EXPERIMENT_SUMMARY_H
 

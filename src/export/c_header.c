@@ -1,12 +1,12 @@
 /* A C header: the weights and a predictor in plain C (predictor.h.in), for machines without files and without a heap.
  * Its numbers are those of the reference backend, bit for bit: the same sums in the same order, and normalisations are
  * applied, not folded. Only the order of the weights in memory is another: (tap, input channel, output channel). */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "export/exported.h"
@@ -87,8 +87,7 @@ static void add_string(header *h, const char *text)
     add_bytes(h, "\"", 1);
     for (; *text != '\0'; text++) {
         unsigned char byte = (unsigned char)*text;
-        bool plain = byte < 0x80 && (isalnum(byte) || strchr(harmless, byte) != NULL);
-        if (plain)
+        if (rc_ascii_is_letter(*text) || rc_ascii_is_digit(*text) || strchr(harmless, *text) != NULL)
             add_bytes(h, text, 1);
         else
             add(h, "\\%03o", byte);
@@ -102,10 +101,8 @@ static void take_name(header *h, const char *path)
     const char *slash = strrchr(path, '/'), *file = slash != NULL ? slash + 1 : path;
     size_t length = strcspn(file, "."), used = 0;
     for (size_t i = 0; i < length && used < NAME_ROOM - 1; i++) {
-        unsigned char byte = (unsigned char)file[i];
-        bool letter = byte < 0x80 && isalpha(byte), digit = byte >= '0' && byte <= '9';
-        if (letter || (digit && used > 0))
-            h->name[used++] = (char)tolower(byte);
+        if (rc_ascii_is_letter(file[i]) || (rc_ascii_is_digit(file[i]) && used > 0))
+            h->name[used++] = rc_ascii_lower(file[i]);
         else if (used > 0 && h->name[used - 1] != '_')
             h->name[used++] = '_';
     }
@@ -115,7 +112,7 @@ static void take_name(header *h, const char *path)
     if (used == 0)
         snprintf(h->name, sizeof h->name, "model");
     for (size_t i = 0; i < sizeof h->name; i++)
-        h->upper[i] = (char)toupper((unsigned char)h->name[i]);
+        h->upper[i] = rc_ascii_upper(h->name[i]);
 }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
@@ -255,7 +252,8 @@ static void put_about(header *h)
         ram);
     add(h,
         " * Compile with optimisation, and without -ffast-math. On x86 without SSE, floats are wider than float, and\n"
-        " * the last bits differ; elsewhere the logits are those of recollect's reference backend, bit for bit.\n *\n");
+        " * the last bits differ; elsewhere the logits are those of recollect's reference backend, %s.\n *\n",
+        e->temperature == 1 ? "bit for bit" : "divided by the\n * temperature of the model's probabilities");
     add(h, " * The image: a picture whose shorter side was resized to %d pixels (%s, as Pillow does it), and of that\n",
         e->resize, e->interpolation);
     add(h, " * the middle, %d x %d pixels of %s. The predictor itself does the rest. */\n", e->net->w, e->net->h,

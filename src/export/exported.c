@@ -47,9 +47,9 @@ static rc_status take(const rc_saved_model *model, rc_exported *e)
     if (head->bias != NULL)
         RC_TRY(read_reals(be, head->bias, (size_t)head->classes, &e->head_bias));
     RC_TRY(be->sync(be)); /* was all of it read? */
-    double temperature = rc_calibration_temperature(&model->calibration);
-    cool(temperature, e->head, (size_t)head->classes * (size_t)head->d);
-    cool(temperature, e->head_bias, head->bias != NULL ? (size_t)head->classes : 0);
+    e->temperature = rc_calibration_temperature(&model->calibration);
+    cool(e->temperature, e->head, (size_t)head->classes * (size_t)head->d);
+    cool(e->temperature, e->head_bias, head->bias != NULL ? (size_t)head->classes : 0);
     return rc_exported_check(e);
 }
 

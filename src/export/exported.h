@@ -8,11 +8,12 @@
 #include "model/model_file.h"
 
 typedef struct rc_exported {
-    const rc_net *net; /* ends in average pooling: (d) features */
-    float *param;      /* (net->params) */
-    float *running;    /* (net->running) */
-    float *head;       /* (classes, d), divided by the temperature of the model's probabilities */
-    float *head_bias;  /* (classes), likewise; NULL: it has none */
+    const rc_net *net;  /* ends in average pooling: (d) features */
+    float *param;       /* (net->params) */
+    float *running;     /* (net->running) */
+    float *head;        /* (classes, d), divided by the temperature of the model's probabilities */
+    float *head_bias;   /* (classes), likewise; NULL: it has none */
+    double temperature; /* that they were divided by */
     int d, classes;
     int tasks;
     const int *task_end;           /* (tasks): rows of task t end there */

@@ -202,12 +202,16 @@ static rc_status build_task(rc_learner *l, const rc_task_claim *claim)
     size_t unused;
     rc_training *training;
     RC_TRY(know(l, claim->n_old, claim->head_bias));
+    if (claim->n_old > 0 && claim->method->dce) /* statistics of all classes, most likely */
+        RC_TRY(rc_learner_grow_statistics(l));
     RC_TRY(claim->n_new > 0 ? begin_task(l, claim->n_old, claim->n_new, claim->images, claim->count, claim->lent)
                             : rc_learner_begin_dreams(l));
     RC_TRY(rc_stage_bytes(l, RC_STAGE_INVERSION, &unused));
     if (rc_stage_steps(l, RC_STAGE_TRAINING) > 0) {
         RC_TRY(rc_stage_training_create(l, &training));
-        rc_status status = rc_stage_steps(l, RC_STAGE_REFINEMENT) > 0 ? rc_training_begin_refinement(training) : RC_OK;
+        rc_status status = rc_stage_count_drawing(l);
+        if (status == RC_OK && rc_stage_steps(l, RC_STAGE_REFINEMENT) > 0)
+            status = rc_training_begin_refinement(training);
         rc_training_destroy(training);
         RC_TRY(status);
     }

@@ -376,9 +376,10 @@ static rc_status load_tensor(const rc_safetensors *file, rc_backend *be, const c
     return RC_OK;
 }
 
-/* The same of 16 bits each, which must be numbers, none below `least`. */
-static rc_status load_halves(const rc_safetensors *file, rc_backend *be, const char *name, size_t count, float least,
-                             void *memory)
+/* The same of 16 bits each, in rows of d: numbers, none below `least`, or NaN all along for a class that had no
+ * image. */
+static rc_status load_halves(const rc_safetensors *file, rc_backend *be, const char *name, size_t count, size_t d,
+                             float least, void *memory)
 {
     const rc_named_tensor *tensor;
     RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F16, count, &tensor));
@@ -390,9 +391,9 @@ static rc_status load_halves(const rc_safetensors *file, rc_backend *be, const c
         uint16_t half;
         memcpy(&half, (const char *)tensor->data + i * sizeof half, sizeof half);
         values[i] = rc_half_to_float(half);
-        if (!isfinite(values[i]) || values[i] < least)
-            status = rc_fail(RC_FORMAT, "element %zu of tensor '%s' is %g, expected a finite number%s", i, name,
-                             (double)values[i], least < 0 ? "" : " that is not negative");
+        if (isinf(values[i]) || values[i] < least || isnan(values[i]) != isnan(values[i - i % d]))
+            status = rc_fail(RC_FORMAT, "element %zu of tensor '%s' is %g, expected a finite number%s, or rows of NaN",
+                             i, name, (double)values[i], least < 0 ? "" : " that is not negative");
     }
     if (status == RC_OK)
         be->write_real(be, memory, values, count);
@@ -521,8 +522,8 @@ static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)
     if (rc_safetensors_find(file, class_variance) == NULL)
         return load_tensor(file, l->backend, "statistics.class_mean", count, l->class_mean);
     RC_TRY(rc_learner_keep_variances(l));
-    RC_TRY(load_halves(file, l->backend, "statistics.class_mean", count, -HUGE_VALF, l->class_mean));
-    return load_halves(file, l->backend, class_variance, count, 0, l->class_variance);
+    RC_TRY(load_halves(file, l->backend, "statistics.class_mean", count, d, -HUGE_VALF, l->class_mean));
+    return load_halves(file, l->backend, class_variance, count, d, 0, l->class_variance);
 }
 
 static rc_status load_name(const char *name, int index, char **copy)

@@ -36,16 +36,28 @@ static rc_status check_room(const char *out, double least)
     return RC_OK;
 }
 
+static rc_status refuse(const char *path)
+{
+    return rc_fail(RC_IO, "'%.900s' is there already; choose another name, or replace it with the setting 'overwrite'",
+                   path);
+}
+
+rc_status rc_saving_check_free(const char *path)
+{
+    bool there;
+    RC_TRY(rc_file_find(path, &there));
+    return there ? refuse(path) : RC_OK;
+}
+
 rc_status rc_saving_check(const char *path, size_t bytes, bool replace)
 {
     static const double smallest_model = 100000;
     struct stat there;
     bool is_there = stat(path, &there) == 0;
     if (is_there && S_ISDIR(there.st_mode))
-        return rc_fail(RC_INVALID_ARGUMENT, "'%s' is a folder, expected the name of a file", path);
+        return rc_fail(RC_IO, "'%s' is a folder, expected the name of a file", path);
     if (is_there && S_ISREG(there.st_mode) && !replace)
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "'%s' is there already; choose another name, or replace it with the setting 'overwrite'", path);
+        return refuse(path);
     rc_status status = rc_file_check(path, replace || is_there);
     if (status != RC_OK) {
         char folder[RC_PATH_SIZE];

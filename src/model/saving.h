@@ -11,4 +11,7 @@
  * learnt? */
 rc_status rc_saving_check(const char *path, size_t bytes, bool replace);
 
+/* Fails if anything is there under that name. */
+rc_status rc_saving_check_free(const char *path);
+
 #endif

@@ -6,11 +6,12 @@
 #include "report/page.h"
 #include "report/tables.h"
 
-/* Tables of one kind stand together; an empty line comes between tables. In LaTeX a comment says what they need. */
-static void write_tables(const rc_report_sets *sets, const rc_report_settings *settings, rc_text *out)
+/* Tables of one kind stand together; an empty line comes between tables. In LaTeX a comment says what they need.
+ * Returns how many there are. */
+static int write_tables(const rc_report_sets *sets, const rc_report_settings *settings, rc_text *out)
 {
     const rc_report_table *kind;
-    bool begun = false;
+    int written = 0;
     if (settings->format == RC_REPORT_LATEX)
         rc_text_add(out, "% needs \\usepackage{booktabs} and, for the minus sign, \\usepackage{newunicodechar}\n"
                          "% \\newunicodechar{\xE2\x88\x92}{\\ensuremath{-}}\n");
@@ -21,24 +22,27 @@ static void write_tables(const rc_report_sets *sets, const rc_report_settings *s
             rc_table table = {0};
             kind->make(&sets->set[k], settings->format == RC_REPORT_CSV, &table);
             if (rc_table_rows(&table) > 0 || table.texts.status != RC_OK) {
-                rc_text_add(out, begun ? "\n" : "");
+                rc_text_add(out, written > 0 ? "\n" : "");
                 rc_table_write(&table, settings->format, out);
-                begun = true;
+                written++;
             }
             rc_table_free(&table);
         }
     }
+    return written;
 }
 
 static void count(const rc_report_sets *sets, rc_report_about *about)
 {
     *about = (rc_report_about){0};
-    for (int i = 0; i < sets->count; i++)
+    for (int i = 0; i < sets->count; i++) {
+        about->copies += sets->set[i].copies;
         for (int k = 0; k < sets->set[i].variants; k++) {
             about->runs += sets->set[i].variant[k].runs;
             about->done += sets->set[i].variant[k].done;
             about->methods++;
         }
+    }
 }
 
 rc_status rc_report_make(const rc_report_settings *settings, rc_text *out, rc_report_about *about)
@@ -56,7 +60,7 @@ rc_status rc_report_make(const rc_report_settings *settings, rc_text *out, rc_re
         if (settings->format == RC_REPORT_HTML)
             status = rc_page_write(&sets, out);
         else
-            write_tables(&sets, settings, out);
+            about->tables = write_tables(&sets, settings, out);
     }
     rc_report_sets_free(&sets);
     rc_report_runs_free(&runs);

@@ -24,7 +24,8 @@ typedef struct rc_report_settings {
 
 /* What there is to tell about a report. */
 typedef struct rc_report_about {
-    int runs, done, methods;
+    int runs, done, methods, copies; /* copies: of these runs, which are left out */
+    int tables;                      /* that were written; of a page: 0 */
 } rc_report_about;
 
 /* The whole text; the caller frees it, also after a failure. */

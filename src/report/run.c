@@ -1,7 +1,9 @@
 #include "report/run.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "report/run_read.h"
 
@@ -74,11 +76,27 @@ static rc_status read_confusion(rc_report_run *run, const rc_json *rows)
     return RC_OK;
 }
 
+/* "folder" says how anybody's images lie, and is no name of a set: those of two folders must not stand together. */
+static void name_dataset(rc_report_run *run)
+{
+    static const char *const layouts[] = {"folder", "list", "csv", "idx"};
+    const char *name = text_or(run->identity, "dataset", "unknown data"), *data = text_or(run->identity, "data", "");
+    size_t from, end = strlen(data);
+    while (end > 1 && data[end - 1] == '/')
+        end--;
+    for (from = end; from > 0 && data[from - 1] != '/';)
+        from--;
+    snprintf(run->dataset, sizeof run->dataset, "%s", name);
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        if (end > 0 && strncmp(name, layouts[i], strlen(layouts[i])) == 0)
+            snprintf(run->dataset, sizeof run->dataset, "%.*s (%s)", (int)(end - from), data + from, name);
+}
+
 /* Which run it is: the members of `identity`. */
 static void read_identity(rc_report_run *run, const rc_json *identity)
 {
     run->identity = rc_json_is(identity, RC_JSON_OBJECT) ? identity : NULL;
-    run->dataset = text_or(run->identity, "dataset", "unknown data");
+    name_dataset(run);
     int64_t order = rc_json_integer(rc_json_member(run->identity, "order"));
     run->order = order >= 0 && order <= INT32_MAX ? (int)order : 0;
     run->seed = rc_json_integer(rc_json_member(run->identity, "seed"));
@@ -108,6 +126,7 @@ static rc_status read_results(rc_report_run *run)
 rc_status rc_report_run_parse(rc_report_run *run, const char *path, const char *text, size_t size)
 {
     RC_TRY(rc_json_parse(path, text, size, &run->json));
+    run->hash = rc_hash_bytes(RC_HASH_START, text, size);
     rc_status status = read_results(run);
     return status == RC_OK || status == RC_OUT_OF_MEMORY
                ? status
@@ -127,7 +146,7 @@ rc_status rc_report_run_read(rc_report_run *run, const char *path)
 /* ---- a run without results --------------------------------------------------------------------------------------- */
 
 /* The first line of the log, which says which run it is. */
-static rc_status read_first_line(const char *path, rc_json **json)
+static rc_status read_first_line(const char *path, rc_report_run *run)
 {
     enum { LONGEST_LINE = 1 << 20 };
     rc_file_reader *reader;
@@ -139,8 +158,9 @@ static rc_status read_first_line(const char *path, rc_json **json)
     rc_file_reader_close(reader);
     if (status == RC_OK) {
         end = memchr(text, '\n', size);
-        status = end != NULL ? rc_json_parse(path, text, (size_t)(end - text), json)
+        status = end != NULL ? rc_json_parse(path, text, (size_t)(end - text), &run->json)
                              : rc_fail(RC_FORMAT, "%s has no whole line yet: there is nothing to report", path);
+        run->hash = rc_hash_bytes(RC_HASH_START, text, end != NULL ? (size_t)(end - text) : size);
     }
     rc_free(NULL, text);
     return status;
@@ -148,7 +168,7 @@ static rc_status read_first_line(const char *path, rc_json **json)
 
 rc_status rc_report_run_begun(rc_report_run *run, const char *path)
 {
-    RC_TRY(read_first_line(path, &run->json));
+    RC_TRY(read_first_line(path, run));
     const rc_json *sizes = rc_json_member(run->json, "task_sizes");
     const char *slash = strrchr(run->folder, '/');
     rc_task_stream stream = {0};

@@ -12,15 +12,17 @@
 /* What 'recollect analyze cost' tells of a method: multiples of ER's seconds, and of its multiply-adds by the paper's
  * formulas; of the stages, and of all of them together. */
 typedef enum rc_report_cost { RC_COST_MEASURED, RC_COST_FORMULA, RC_COST_COUNT } rc_report_cost;
-enum { RC_COST_COLUMNS = RC_STAGE_COUNT + 1 };
+enum { RC_COST_COLUMNS = RC_STAGE_COUNT + 1, RC_REPORT_DATASET = 256 };
 
 /* One method on one class order and seed. */
 typedef struct rc_report_run {
     char path[RC_PATH_SIZE];   /* of the file that was read */
     char folder[RC_PATH_SIZE]; /* of its log and pictures; "": a copy of results.json alone */
     rc_json *json;             /* holds the texts below */
+    uint64_t hash;             /* of the bytes that were read: those of a copy have the same */
     const rc_json *identity;   /* as in run.json; NULL: not known */
-    const char *method, *dataset;
+    const char *method;
+    char dataset[RC_REPORT_DATASET]; /* "cifar100", "pets (folder)" */
     int order;
     int64_t seed;
     rc_results results;      /* done is 0 where no task is finished yet */

@@ -82,6 +82,18 @@ static rc_report_set *find_set(rc_report_sets *sets, const rc_report_run *run)
     return set;
 }
 
+/* Is the run there already? It then takes the place of a copy that has neither log nor pictures beside it. */
+static bool join_copy(rc_report_variant *variant, const rc_report_run *run)
+{
+    for (int i = 0; i < variant->runs; i++)
+        if (variant->run[i]->hash == run->hash) {
+            if (variant->run[i]->folder[0] == '\0')
+                variant->run[i] = run;
+            return true;
+        }
+    return false;
+}
+
 /* room: of variants in the set. */
 static rc_status place_run(rc_report_set *set, const rc_report_run *run, int room)
 {
@@ -102,6 +114,10 @@ static rc_status place_run(rc_report_set *set, const rc_report_run *run, int roo
         variant->run = rc_alloc_zeroed(NULL, (size_t)room, sizeof *variant->run);
         if (variant->run == NULL)
             return RC_OUT_OF_MEMORY;
+    }
+    if (join_copy(variant, run)) {
+        set->copies++;
+        return RC_OK;
     }
     variant->run[variant->runs++] = run;
     set->runs++;
@@ -223,7 +239,7 @@ static void count_seconds(rc_report_variant *v, double *values)
     for (int which = 0; which < RC_REPORT_SECONDS; which++) {
         int count = 0;
         for (int i = 0; i < v->runs; i++) {
-            rc_results_seconds(&v->run[i]->results, seconds);
+            rc_results_seconds(&v->run[i]->results, v->run[i]->results.done, seconds);
             if (rc_report_run_done(v->run[i]) && !isnan(seconds[which]))
                 values[count++] = seconds[which];
         }

@@ -1,6 +1,6 @@
 /* Runs sorted for a report: a set for each data set and number of tasks, and in it a variant for each method. Runs of a
  * method that differ in nothing but class order and seed are one variant, whose numbers are means over them. Runs that
- * differ in a setting, too, are variants of their own, and their labels say in which. */
+ * differ in a setting, too, are variants of their own, and their labels say in which. Copies of a run are one run. */
 #ifndef RC_REPORT_SET_H
 #define RC_REPORT_SET_H
 
@@ -34,7 +34,7 @@ typedef struct rc_report_variant {
 
 typedef struct rc_report_set {
     const char *dataset;
-    int tasks, classes, runs;
+    int tasks, classes, runs, copies; /* copies: those that were left out */
     rc_report_variant *variant;
     int variants;
 } rc_report_set;

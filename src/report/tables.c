@@ -427,7 +427,7 @@ static void make_runs(const rc_report_set *set, bool csv, rc_table *table)
             const rc_report_run *run = set->variant[i].run[k];
             const rc_results *r = &run->results;
             double seconds[RC_REPORT_SECONDS];
-            rc_results_seconds(r, seconds);
+            rc_results_seconds(r, r->done, seconds);
             begin_row(table, set, &set->variant[i], csv);
             rc_table_number(table, run->order);
             rc_table_number(table, (double)run->seed);

@@ -258,7 +258,10 @@ static rc_status run_set(reproduction *r, int first)
                          "the results of %s in %s are of other data than '%s': bring the old data back, or choose "
                          "another setting 'out'",
                          r->set->name, r->settings->out, r->settings->data[rc_paper_set_index(r->set)]);
+    if (status == RC_OK)
+        status = open_out(r->settings);
     if (status == RC_OK) {
+        r->ended->begun = true;
         tell_shrinking(r, first);
         status = tell_forecast(r, first);
     }
@@ -312,10 +315,10 @@ rc_status rc_reproduce_run(const rc_reproduce_settings *settings, rc_reproduced 
         rc_log_write(&settings->run.watch.log, RC_LOG_INFO,
                      "part %d of %d has no cells: there are fewer runs than parts", settings->filter.shard,
                      settings->filter.shards);
-    rc_status status = open_out(settings);
     r.done = rc_alloc_zeroed(NULL, (size_t)r.list.cells + 1, sizeof *r.done);
+    rc_status status = r.done != NULL ? run_sets(&r) : RC_OUT_OF_MEMORY;
     if (status == RC_OK)
-        status = r.done != NULL ? run_sets(&r) : RC_OUT_OF_MEMORY;
+        status = open_out(settings); /* where nothing was left to run, too: the table goes there */
     rc_free(NULL, r.done);
     rc_cell_list_free(&r.list);
     return status;

@@ -31,6 +31,7 @@ rc_status rc_reproduce_check(const rc_reproduce_settings *settings);
 typedef struct rc_reproduced {
     int left_out; /* cells whose data was not given */
     int failed;   /* runs */
+    bool begun;   /* false: nothing was left to run, or a failure came before it, which leaves no file behind */
 } rc_reproduced;
 rc_status rc_reproduce_run(const rc_reproduce_settings *settings, rc_reproduced *ended);
 

@@ -28,7 +28,11 @@ cmp -s three.safetensors again.safetensors || fail "another number of threads gi
 expect 0 "7 class means" info three.safetensors
 "$make_images" procedural:10 train 7 8 16 png fourth
 expect 0 "8 classes, 1 of them new" learn three.safetensors fourth --out four.safetensors --epochs 3 --set inversion_steps=3
-grep -q "^CwD: 1 new class" err.txt || fail "a lesson of everything does not follow one of the head: $(cat err.txt)"
+grep -q "^CwD+: 1 new class" err.txt || fail "a lesson of everything does not follow one of the head: $(cat err.txt)"
+grep -q "^chosen: CwD+ in place of CwD" err.txt || fail "it does not say that it chose CwD+: $(cat err.txt)"
+expect 0 "CwD+: CwD with class statistics that follow the net" info four.safetensors
+expect 0 "1 of them new" learn three.safetensors fourth --out cwd.safetensors --epochs 3 --set inversion_steps=3 --method cwd
+grep -q "^CwD: 1 new class" err.txt || fail "a method that was named is not taken: $(cat err.txt)"
 
 # ---- refused ------------------------------------------------------------------------------------------------------------
 expect 1 "a first model learns as a whole" learn first --out new.safetensors --adapt head --size 16

@@ -163,6 +163,11 @@ says '"old_are_dreams": false'
 [ "$(numbers batches)" = 1 ] && [ "$(numbers epoch | tail -1)" = 2 ] || fail "an epoch is a batch: $(cat said)"
 for key in old new; do numbers $key; done | awk '{ d = $1 - 1; if (d * d > 1e-12) exit 1 } END { exit NR != 4 }' ||
     fail "one batch has one direction: $(cat said)"
+# What goes together is up to what this run has, not to the defaults (refine_epochs: 40).
+analyze 0 gradient run --method er --set epochs=2 --json
+[ "$(numbers epoch)" = 1 ] || fail "one epoch of two comes before refinement: $(cat said)"
+analyze 1 gradient run --method er --set epochs=1
+complains 'refine_epochs is 1, expected 0 to 0'
 analyze 1 gradient run --task 1
 complains 'task is 1, expected 2 to 3: it is trained again from the model before it'
 
@@ -201,6 +206,12 @@ analyze 2 ledger
 complains 'which run'
 analyze 2 leger run
 complains "unknown analysis 'leger'; did you mean 'ledger'"
+for option in 'task 2' 'set epochs=3' 'samples 9' 'dreams 9'; do
+    analyze 2 norms run --$option
+    complains "^recollect: --${option% *} is for dkl"
+done
+analyze 2 gradient run --dreams 9
+complains '--dreams is for dkl$'
 analyze 2 accuracies run
 complains "unknown analysis 'accuracies', expected ledger|dkl|norms|gradient|cost"
 analyze 2 ledger run more
@@ -217,10 +228,15 @@ analyze 1 ledger run --data procedural:10
 complains 'the data is not what the run in run was made with.*--data says where it lies'
 analyze 1 ledger run --data nowhere
 complains nowhere
-mkdir several
+mkdir -p several/first several/seed-5
 touch several/summary.json
 analyze 1 ledger several
-complains 'several holds several runs: name one of the folders in it, such as several/order-0'
+complains 'several is not the folder of a run: it has no run.json'
+analyze 1 ledger several/summary.json
+complains 'several/summary.json is not the folder of a run'
+touch several/seed-5/run.json
+analyze 1 ledger several
+complains 'several holds several runs: name one of the folders in it, such as several/seed-5$'
 [ "$before" = "$(find run -type f -exec cksum {} + | sort)" ] || fail "the run was changed"
 
 # damaged FILE MESSAGE COMMAND...: with the file changed by the command the ledger of a copy is refused with that message.

@@ -40,9 +40,21 @@ expect 0 "it was imported" learn one.safetensors new --out more.safetensors --th
     --set refine_epochs=1 --set inversion_steps=2
 expect 0 "learnt in 2 tasks" info more.safetensors
 
+# ---- the lesson again, longer: with --epochs alone the whole net would learn -------------------------------------------------
+mkdir -p swapped/val && "$make_images" procedural:10 train 4 6 2 png swapped/train
+"$make_images" procedural:10 test 4 6 20 png right
+mapfile -t classes < <(ls right)
+mv "right/${classes[0]}" "swapped/val/${classes[1]}" && mv "right/${classes[1]}" "swapped/val/${classes[0]}"
+quick=(learn one.safetensors swapped --out more.safetensors --force --threads 1 --set batch=4 --set min_steps=1 --set inversion_steps=1)
+again="train twice as long: recollect learn one.safetensors swapped --out more.safetensors --force --adapt top"
+expect 0 "chosen: the last stage of the net learns" "${quick[@]}"
+grep -qF "$again --set batch=4 --set min_steps=1 --set inversion_steps=1 --threads 1 --epochs " out.txt || fail "the longer lesson: $(cat out.txt)"
+expect 0 "$again --set batch=4 --set min_steps=1 --set inversion_steps=1 --threads 1 --epochs 2" "${quick[@]}" --adapt top --epochs 1
+
 # ---- what is refused, and leaves nothing -----------------------------------------------------------------------------------
 expect 2 "which file of weights?" import --out x.safetensors
 expect 2 "where should the model go?" import net.pth
+expect 2 "where should the model go?" import net.pth --out ""
 expect 2 "unexpected argument" import net.pth other.pth --out x.safetensors
 expect 2 "did you mean 'cifar-resnet20'?" import net.pth --as cifar-resnet21 --out x.safetensors
 expect 1 "is not of cifar-resnet32; 60 tensors are missing: " import net.pth --as cifar-resnet32 --out x.safetensors
@@ -54,7 +66,7 @@ expect 1 "which is never written" import net.safetensors --out net.safetensors -
 expect 1 "absent.pth" import absent.pth --out x.safetensors
 expect 1 "nor does it begin as a file of torch.save" import labels.txt --out x.safetensors
 echo one >short.txt
-expect 1 "'short.txt' has 1 names, but 'net.pth' has 2 classes" import net.pth --classes short.txt --out x.safetensors
+expect 1 "'short.txt' has 1 name, one a line, but 'net.pth' has 2 classes" import net.pth --classes short.txt --out x.safetensors
 head -c 5000 net.pth >cut.pth
 expect 1 "is damaged or cut off" import cut.pth --out x.safetensors
 head -c 5000 net.th >cut.th

@@ -35,6 +35,7 @@ known=$(ls first | head -n 1)
 expect 0 "held-out images of the new classes" learn first --out one.safetensors "${tiny[@]}"
 expect 0 "8 classes, 2 of them new" learn one.safetensors second --out two.safetensors --old-test old --threads 1
 grep -q "60 images of old classes: .* before .*, .* after" out.txt || fail "--old-test is not reported"
+grep -q "lie in folders within" err.txt && fail "classes of pictures count as nested: $(cat err.txt)"
 cp one.safetensors before
 expect 0 "9 classes, 1 of them new" learn two.safetensors third --out three.safetensors --threads 1
 cmp -s before one.safetensors || fail "learn wrote its input"
@@ -43,6 +44,11 @@ above "old classes after three processes" "$(right three.safetensors old)" 40
 above "new classes after three processes" "$(right three.safetensors new)" 30
 expect 0 "9 classes, 1 of them new" learn two.safetensors third --out again.safetensors --threads 2
 cmp -s three.safetensors again.safetensors || fail "another number of threads gives another model"
+
+# ---- a table in place of folders: the same images, the same model -----------------------------------------------------
+{ echo "width,Label,File" && for file in second/*/*; do echo "32,$(basename "$(dirname "$file")"),\"$file\""; done; } >second.csv
+expect 0 "8 classes, 2 of them new" learn one.safetensors second.csv --out table.safetensors --threads 1
+cmp -s two.safetensors table.safetensors || fail "a table gives another model than folders"
 
 # ---- what is chosen, and what was asked for ---------------------------------------------------------------------------
 "$make_images" procedural:10 train 0 2 5 png few
@@ -70,6 +76,8 @@ rm few*.safetensors
 mkdir mixed && cp -r third/* mixed/ && cp -r "first/$known" mixed/
 expect 1 "already knows $known" learn two.safetensors mixed --out x
 expect 1 "nothing new to learn" learn two.safetensors second --out x --merge
+expect 1 "nothing new to learn: the model already knows" learn two.safetensors second --out x
+grep -q -- --merge err.txt && fail "--merge is offered where there is nothing new: $(cat err.txt)"
 expect 1 "2 classes or more" learn third --out x "${tiny[@]}"
 expect 1 "there already" learn two.safetensors third --out one.safetensors
 cmp -s before one.safetensors || fail "a file was replaced without --force"
@@ -80,6 +88,8 @@ expect 1 "keeps it" learn two.safetensors third --out x --net resnet32
 expect 1 "cannot be set" learn two.safetensors third --out x --size 32
 expect 2 "did you mean 'epochs'" learn first --out x --set epoch=3
 expect 2 "sets nothing" learn first --out x --set epochs
+expect 2 "--epochs and --set epochs: which one?" learn first --out x --set batch=32 --set epochs=3 --epochs 4
+expect 2 "--checkpoint and --set checkpoint_seconds: which one?" learn first --out x --checkpoint 9 --set checkpoint_seconds=8
 expect 2 "there is no method 'cwdd'" learn first --out x --method cwdd
 expect 2 "'joint' needs the images of old classes, which only experiments have (a new model that learns all" learn two.safetensors third --out x --method joint
 expect 1 "no data at" learn nowhere --out x
@@ -106,6 +116,19 @@ expect 1 "holds 1 folder, but no picture in it" learn text --out x
 expect 1 "each class needs a folder of its own" learn flat --out x
 expect 1 "each class needs a folder of its own" eval one.safetensors flat
 expect 1 "is one picture" learn "$picture" --out x
+# Classes that lie one folder deeper, as in what an archive was unpacked to.
+mkdir -p outer/photos parts/Train parts/Test && cp -r first/* outer/photos/ && cp -r first/* parts/Train/ && cp -r old/* parts/Test/
+expect 1 "there is only 'photos'; if the folders in it are the classes, learn from 'outer/photos'" learn outer --out x
+deeper="warning: all pictures of 'parts/' lie in folders within its classes; if these folders are the classes, learn from 'parts/Test', or call the parts train and val"
+expect 0 "$deeper" learn one.safetensors parts/ --out deeper.safetensors --threads 1
+cp "$picture" parts/Train/
+expect 0 "8 classes, 2 of them new" learn one.safetensors parts/ --out deeper.safetensors --force --threads 1
+grep -q "lie in folders within" err.txt && fail "a class with a picture of its own counts as nested: $(cat err.txt)"
+mkdir -p bare/class && for file in third/*/*.ppm; do cp "$file" "bare/class/$(basename "$file" .ppm)"; done
+expect 0 "7 classes, 1 of them new" learn one.safetensors bare --out deeper.safetensors --force --threads 1
+grep -q "lie in folders within" err.txt && fail "pictures without an ending count as nested: $(cat err.txt)"
+{ printf '%s 0\n' "first/$known"/* && printf '%s 1\n' third/*/*; } >pictures.txt # a data set that is a file
+expect 0 "2 classes, 2 of them new" learn pictures.txt --out deeper.safetensors --force "${tiny[@]}" --epochs 1 --set min_steps=1
 cp -r third damaged
 victim=$(find damaged -type f | sort | head -n 1)
 head -c 100 "$victim" >cut && mv cut "$victim"
@@ -122,7 +145,7 @@ expect 0 "no image was held out" learn single --out y "${tiny[@]}" --set min_ste
 # ---- merging, a full disk, interrupts -------------------------------------------------------------------------------
 expect 0 "images of 1 known class" learn two.safetensors mixed --out merged.safetensors --merge --epochs 2 \
     --set min_steps=1 --set inversion_steps=2
-expect 0 '{"file":"merged.safetensors","method":"cwd","classes":9,"new_classes":["' learn two.safetensors mixed \
+expect 0 '{"file":"merged.safetensors","method":"cwd+","classes":9,"new_classes":["' learn two.safetensors mixed \
     --out merged.safetensors --force --merge --epochs 2 --set min_steps=1 --set inversion_steps=2 --json
 [ "$(wc -l <out.txt)" -eq 1 ] || fail "learn --json prints more than a line: $(cat out.txt)"
 grep -q '"merged_classes":1,.*"old_images":0,"old_accuracy_before":null,.*"stage_seconds":{"inversion":[0-9]' out.txt ||
@@ -153,7 +176,7 @@ echo "somebody else's" >raced.safetensors
 wait $pid
 code=$?
 [ $code -eq 1 ] || fail "the file is there by the end: exit code $code, expected 1"
-grep -q "raced.safetensors exists already; choose another name, or replace it with --force" err.txt || fail "the file is there by the end: $(cat err.txt)"
+grep -q "'raced.safetensors' is there already; choose another name, or replace it with --force" err.txt || fail "the file is there by the end: $(cat err.txt)"
 [ "$(cat raced.safetensors)" = "somebody else's" ] || fail "a file that came meanwhile was replaced"
 expect 0 "6, learnt in 1 task" info recollect-*.safetensors
 # The second signal ends it at once, whichever it is. (It may have stopped by then: so it is tried again.)
@@ -207,6 +230,8 @@ expect 0 "$picture: " predict one.safetensors --list - --top 2 <list.txt
 cut -d: -f1 out.txt | cmp -s - list.txt || fail "predict does not keep the order"
 expect 0 '"unfamiliarity":' predict one.safetensors "$picture" --json
 grep -q '"top":\[{"class":"' out.txt || fail "predict --json has no classes"
+expect 2 "--list is for '-', which reads the paths from stdin: --list - < list.txt" predict one.safetensors --list list.txt
+expect 1 "cannot decode '-': no picture" predict one.safetensors - </dev/null
 expect 1 "holds no picture" predict one.safetensors empty
 expect 1 "No such" predict nowhere "$picture"
 expect 1 "The model comes first" predict "$picture" one.safetensors

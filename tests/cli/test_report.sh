@@ -27,6 +27,10 @@ cmp "$work/first" "$work/run/report.html" || fail "the same run gives two pages"
 echo "my diary" >"$work/run/report.html"
 expect 1 "report.html' is there, and no report: remove it, or choose another name" "$work/run"
 grep -q diary "$work/run/report.html" || fail "a file that is no report was replaced"
+"$program" report "$work/run" --csv >"$work/one" 2>"$work/said"
+[ ! -s "$work/said" ] || fail "said of one run: $(cat "$work/said")"
+expect 0 "left out: 1 copy of runs that are there already" "$work/run" "$work/run/cwd" --csv
+"$program" report "$work/run" "$work/run/cwd" --csv 2>/dev/null | cmp - "$work/one" || fail "a copy counts as a run"
 all=("$results"/*.json)
 expect 0 "$work/all.html: ${#all[@]} runs of" "${all[@]}" --out "$work/all.html"
 if "$program" report "$work/run" --csv >/dev/full 2>"$work/said"; then fail "tables on a full disk"; fi
@@ -35,6 +39,9 @@ grep -qF 'results could not be written' "$work/said" || fail "what is said of a 
 expect 0 '| CwD | 31.74 | 31.72 ± 0.22 | +0.02 | 47.90 | 49.01 ± 1.81 | −1.11 | 1 |' "$work/run" --table paper --markdown
 expect 0 'CwD & 31.74 & 31.72 ± 0.22 & +0.02 & 47.90 & 49.01 ± 1.81 & −1.11 & 1 \\' "$work/run" --table paper --latex
 expect 0 '"cifar100",20,"CwD",31.74,,31.72,0.22,0.02,47.89649353,,49.01,1.81,-1.113506473,1' "$work/run" --table paper --csv
+for format in --markdown --latex --csv; do
+    expect 0 "the table 'ledger' is empty: these runs have none of its numbers" "$work/run" --table ledger $format
+done
 "$program" report "$work/run" --csv --out "$work/tables.csv" >/dev/null
 for table in last forgetting task_20 paper_last inversion '"CwD"' taken_for setting machine; do
     grep -q -- "$table" "$work/tables.csv" || fail "the tables lack $table"

@@ -56,6 +56,11 @@ refused 2 "'--shard' is '1/2x'" table-ablation --data x --shard 1/2x
 refused 2 "has no row 'cdw'" table-ablation --data x --only cdw
 refused 2 'expected SET=PATH' table-cost --data x
 refused 2 'no cell is of tiny-imagenet' table-ablation --data tiny-imagenet=x
+# A path with a mistake leaves nothing behind: the folder would have a scale from then on.
+code=0
+reproduce table-ablation --data nowhere --out typo >out.txt 2>message || code=$?
+[ $code -eq 1 ] && [ ! -e typo ] && [ ! -s out.txt ] || fail "code $code, and output or a folder, where there is no data"
+[ "$(cat message)" = "recollect: there is no data at 'nowhere'" ] || fail "where there is no data: $(cat message)"
 reproduce table-ablation --plan --out nowhere >plan.txt
 [ "$(grep -c '(4 left)$' plan.txt)" -eq 9 ] || fail "the plan has not nine runs of four cells: $(cat plan.txt)"
 grep -q '^table-ablation: 36 cells, 0 done$' plan.txt || fail "the plan does not count: $(cat plan.txt)"
@@ -108,7 +113,7 @@ for title in 'ACE' 'CwD'; do grep -q ">$title after task 5" whole/fig-debias.htm
 # Names of several sets leave out what has no data.
 reproduce table-cost --data cifar100=cifar-100-binary --scale 0.001 --threads 1 --tasks 5 --only rdfcil,cwd --out whole \
     >/dev/null 2>cost.log
-grep -q '^4 cells were left out' cost.log || fail "cells without data are not counted: $(cat cost.log)"
+grep -q '^left out, because their data was not given: 4 cells; ' cost.log || fail "cells without data are not counted: $(cat cost.log)"
 
 # An analysis that trains is made once.
 reproduce table-dkl "${small[@]}" --out whole >dkl.txt 2>dkl.log || fail "$(cat dkl.log)"
@@ -132,7 +137,7 @@ printf x | dd of=other-data/test.bin bs=1 seek=100 conv=notrunc status=none
 refused 1 "results of cifar100 in whole are of other data than 'other-data'" fig-debias --data other-data --scale 0.001 --out whole
 mkdir broken
 touch broken/cifar100-5 # where a folder should be
-refused 1 '^recollect: 1 runs failed; the same command tries them again' table-cifar100 "${small[@]}" --tasks 5,10 \
+refused 1 '^recollect: 1 run failed; the same command tries it again' table-cifar100 "${small[@]}" --tasks 5,10 \
     --only lwf --out broken
 grep -q 'cifar100-5/order-0: .*cifar100-5' message || fail "the failure is not told: $(cat message)"
 grep -q '1 of 36 cells are done' broken/table-cifar100.txt || fail "the runs after one that failed are not done"
@@ -145,7 +150,7 @@ for folder in one two; do
 done
 rm -r one/cifar100-5/order-0/{ace,cwd} two/cifar100-5/order-0/{ace,rdfcil}
 reproduce table-ablation --scale 0.001 --out merged --merge one --merge two >merged.txt 2>merged.log
-grep -q '^one: 1 cells taken over, 0 were here already, 0 are of something else$' merged.log || fail "$(cat merged.log)"
+grep -q '^one: 1 cell taken over; here already: 0, of something else: 0$' merged.log || fail "$(cat merged.log)"
 grep -q '2 of 12 cells are done' merged.txt || fail "merged cells do not count: $(cat merged.txt)"
 grep -q '^merged/table-ablation.html: 2 runs' merged.log merged.txt || fail "merged cells have no page: $(cat merged.log)"
 for method in rdfcil cwd; do
@@ -155,7 +160,7 @@ for method in rdfcil cwd; do
     [ ! -e merged/cifar100-5/order-0/$method/task-5.safetensors ] || fail "models travel, too"
 done
 reproduce table-ablation --scale 0.001 --out merged --merge two >/dev/null 2>merged.log
-grep -q '^two: 0 cells taken over, 1 were here already, 0 are of something else$' merged.log || fail "a cell was taken over twice"
+grep -q '^two: 0 cells taken over; here already: 1, of something else: 0$' merged.log || fail "a cell was taken over twice"
 reproduce "${part[@]}" --out merged >/dev/null 2>merged.log
 ! grep '^run ' merged.log || fail "merged cells were run again"
 reproduce "${part[@]}" --only cwd-without-dce,cwd --out merged >/dev/null 2>beside.log
@@ -167,7 +172,7 @@ grep -qF 'left to do, where the models of the run are: recollect analyze norms n
 # foreign NAME PATTERN: of a folder with a cell that is of something else, the others alone are taken over.
 foreign() {
     refused 1 "$2" table-ablation --scale 0.001 --out "into-$1" --merge "$1"
-    grep -q "^$1: 1 cells taken over, 0 were here already, 1 are of something else$" message || fail "$(cat message)"
+    grep -q "^$1: 1 cell taken over; here already: 0, of something else: 1$" message || fail "$(cat message)"
     [ ! -e "into-$1/$cell" ] || fail "a foreign cell of $1 was merged"
     [ -e "into-$1/cifar100-5/order-0/rdfcil/results.json" ] || fail "a good cell of $1 was not merged"
 }

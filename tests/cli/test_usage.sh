@@ -89,7 +89,13 @@ touch "$taken/run.json"
 expect 1 stderr "holds a run already: --resume goes on with it, another --out leaves it alone" \
     run demo --data procedural:10 --out "$taken"
 rm -r "$taken"
-expect 2 only-stderr "there is no setting 'merge'; did you mean" run demo --set merge=true --out no
+expect 2 only-stderr "there is no setting 'merge'; docs/settings.md lists them" run demo --set merge=true --out no
+for name in method out precision memory root jobs stop_after; do # what is no setting, and near to none
+    expect 2 only-stderr "there is no setting '$name'; docs/settings.md lists them" run demo --set $name=1 --out no
+done
+for name in dataset,data num_tasks,tasks epoch_num,epochs earning_rate,learning_rate; do
+    expect 2 only-stderr "there is no setting '${name%,*}'; did you mean '${name#*,}'?" run demo --set ${name%,*}=1 --out no
+done
 # What other tools have as options are settings, and some have other names.
 for command in "learn photos" "run demo"; do
     expect 2 only-stderr "there is no setting 'lr'; did you mean 'learning_rate'?" $command --set lr=0.1 --out no
@@ -127,6 +133,12 @@ expect 2 only-stderr "option '--orders' is '1,', expected up to" run demo --orde
 expect 2 only-stderr "option '--orders' is '-1', expected up to" run demo --orders -1 --out no
 expect 2 only-stderr "option '--seeds' is '', expected up to" run demo --seeds= --out no
 expect 2 only-stderr "--order and --orders: which one?" run demo --order 1 --orders 1,2 --out no
+expect 2 only-stderr "class_order is 'natural', so that order 1 would be the same as order 0" run demo --order 1 --out no
+for pair in "order 1 order" "orders 1,2 order" "seed 1 seed" "tasks 2 tasks" "tasks 5,5 task_sizes" "data a data" \
+    "decode stream decode"; do
+    read -r option text setting <<<"$pair"
+    expect 2 only-stderr "--$option and --set $setting: which one?" run cifar100-5 --$option $text --set $setting=1 --out no
+done
 expect 2 only-stderr "order 1 is listed twice" run demo --orders 1,1 --out no
 expect 2 only-stderr "seed 7 is listed twice" run demo --seeds 7,7 --out no
 expect 2 only-stderr "method cwd is listed twice" run demo --method cwd,cwd --out no

@@ -75,6 +75,12 @@ grep -q "^accuracy" out.txt && fail "an accuracy of nothing: $(cat out.txt)"
 "$recollect" learn tested --out brief.safetensors "${tiny[@]}" "${short[@]}" >out.txt 2>err.txt || fail "$(cat err.txt)"
 [ "$(suggested "warning: the accuracy is ")" = "recollect learn tested --out brief.safetensors --force --size 16 --set net_width=8 --set generator_width=16 --set batch=32 --set inversion_steps=20 --set min_steps=100 --set min_steps=1 --set inversion_steps=2 --threads 1 --epochs 4" ] ||
     fail "suggested for a brief lesson: $(cat out.txt)"
+# The same where --set says how long: the suggestion does not say it twice.
+set_epochs=(--size 16 --set net_width=8 --set epochs=2 --set min_steps=1 --threads 1)
+"$recollect" learn tested --out brief.safetensors --force "${set_epochs[@]}" >out.txt 2>err.txt || fail "$(cat err.txt)"
+[ "$(suggested "warning: the accuracy is ")" = "recollect learn tested --out brief.safetensors --force --size 16 --set net_width=8 --set min_steps=1 --threads 1 --epochs 4" ] ||
+    fail "suggested for a brief lesson of --set epochs: $(cat out.txt)"
+follow 0 "warning: the accuracy is "
 
 # ---- learn: one image of a class, imbalance, what was left out; the same as JSON ------------------------------------
 cp -r first "odd 'one" && mkdir "odd 'one/zebra" && cp "${pictures[7]}" "odd 'one/zebra/" && ln -s . "odd 'one/zebra/round"

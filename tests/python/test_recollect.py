@@ -197,6 +197,8 @@ class Learning(unittest.TestCase):
                 model.learn(images, [0, 2] * 4, classes=["a", "b"])
             with self.assertRaisesRegex(TypeError, "names already"):
                 model.learn(images, labels, classes=["a", "b"])
+            with self.assertRaisesRegex(TypeError, "one str, expected a list"):
+                model.learn(images, [0, 1] * 4, classes="ab")
             self.assertEqual(model.classes, [])
 
 
@@ -276,6 +278,8 @@ class Predicting(unittest.TestCase):
                     (TypeError, "type int64, expected uint8", images.astype(numpy.int64), {}),
                     (TypeError, "a picture is of type int", ["a.png", 3], {}),
                     (ValueError, r"shape \(16, 16\)", images[0], {}),
+                    (ValueError, "that of one image", images[0][..., None], {}),
+                    (ValueError, "that of one image", numpy.zeros((16, 16, 3), numpy.uint8), {}),
                     (ValueError, "zero byte", "a\0b", {}),
                     (recollect.InvalidArgument, "top is 0", images, {"top": 0}),
                     (recollect.InvalidArgument, "top is -1", images, {"top": -1}),
@@ -349,7 +353,7 @@ class Files(unittest.TestCase):
             path = pathlib.Path(folder, "modèle.safetensors")
             model.save(path)
             self.assertEqual(path.read_bytes(), taught)
-            with self.assertRaisesRegex(recollect.InputOutputError, "exists already"):
+            with self.assertRaisesRegex(recollect.InputOutputError, "is there already"):
                 model.save(path)
             model.save(str(path), overwrite=True)
             with recollect.load(path, threads=1) as again:
@@ -372,7 +376,7 @@ class Files(unittest.TestCase):
             self.assertGreater(len(own.keys() & weights.keys()), 30)
             for name in own.keys() & weights.keys():
                 numpy.testing.assert_array_equal(weights[name], own[name])
-            with self.assertRaisesRegex(recollect.InputOutputError, "exists already"):
+            with self.assertRaisesRegex(recollect.InputOutputError, "is there already"):
                 model.export(header, "c")
             with self.assertRaisesRegex(recollect.InvalidArgument, "format is 'tflite'"):
                 model.export(header, "tflite", overwrite=True)

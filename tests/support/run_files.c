@@ -87,6 +87,8 @@ static void put_run(const run_file *run, rc_json_writer *w)
     rc_json_put_text(w, "precision", "fp32");
     rc_json_put_text(w, "device", "a machine");
     rc_json_put_text(w, "dataset", run->dataset);
+    if (run->data != NULL)
+        rc_json_put_text(w, "data", run->data);
     rc_json_begin_object(w, "config");
     char order[16];
     snprintf(order, sizeof order, "%d", run->order);

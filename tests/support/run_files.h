@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 typedef struct run_file {
-    const char *method, *dataset;
+    const char *method, *dataset, *data; /* data: NULL: not said */
     int order, tasks, done, classes_per_task;
     double accuracy;     /* after the first task, in percent; 10 less after each one that follows, down to 5 */
     const char *setting; /* the value of the setting "lambda_war" */

@@ -60,6 +60,30 @@ static void a_linear_map_moves_statistics(void **state)
     rc_class_statistics_destroy(&to);
 }
 
+/* Rows that are all the same say how far they have moved, and nothing of directions. */
+static void a_map_of_one_point_shifts(void **state)
+{
+    (void)state;
+    enum { N = 2, D = 3 };
+    const float x[N * D] = {3, 4, 5, 3, 4, 5}, y[N * D] = {1, 1, 2, 3, 1, 6};
+    rc_affine_map map;
+    size_t before = rc_bytes_allocated();
+    SUCCEEDS(rc_affine_map_fit(NULL, N, D, x, y, &map));
+    double mean[D] = {5, 7, 9}, covariance[D * D] = {2, 1, 0, 1, 3, 0, 0, 0, 5};
+    /* y has variances of 1 and 4 that nothing explains */
+    const double moved[D] = {4, 4, 8}, wider[D * D] = {3, 1, 2, 1, 3, 0, 2, 0, 9};
+    SUCCEEDS(rc_affine_map_mean(&map, mean));
+    SUCCEEDS(rc_affine_map_covariance(&map, covariance));
+    for (int i = 0; i < D; i++)
+        NEAR(mean[i], moved[i], 1e-12);
+    for (int i = 0; i < D * D; i++)
+        NEAR(covariance[i], wider[i], 1e-12);
+    rc_affine_map_destroy(&map);
+    assert_int_equal(rc_bytes_allocated(), before);
+    const float broken[N * D] = {3, NAN, 5, 3, 4, 5};
+    assert_int_equal(rc_affine_map_fit(NULL, N, D, broken, y, &map), RC_NUMERIC);
+}
+
 /* One feature: A = S_xy / (S_xx + n ridge), with ridge = RC_MAP_RIDGE variance, and the residual by hand. */
 static void the_ridge_of_a_map(void **state)
 {
@@ -341,6 +365,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_linear_map_moves_statistics),
+        cmocka_unit_test(a_map_of_one_point_shifts),
         cmocka_unit_test(the_ridge_of_a_map),
         cmocka_unit_test(classifiers_are_scikit_learns),
         cmocka_unit_test(a_task_is_forgotten_or_taken_for_another),

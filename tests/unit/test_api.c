@@ -192,7 +192,7 @@ static void creating_loading_and_saving_are_checked(void **state)
     REFUSES_ARGUMENT("path is NULL", recollect_model_save(taught, NULL, 0));
     REFUSES_ARGUMENT("path is empty", recollect_model_save(taught, "", 1));
     REFUSES_ARGUMENT("knows nothing", recollect_model_save(empty, "never-written", 1));
-    REFUSES(RECOLLECT_IO, "exists already", recollect_model_save(taught, "/", 0));
+    REFUSES(RECOLLECT_IO, "is there already", recollect_model_save(taught, "/", 0));
     REFUSES(RECOLLECT_IO, "", recollect_model_save(taught, "/", 1));
     REFUSES(RECOLLECT_IO, "no-such-folder", recollect_model_save(taught, "no-such-folder/x", 1));
 
@@ -360,6 +360,8 @@ static void learning_is_checked(void **state)
     recollect_images half = with_shape(4, API_SIZE / 2, API_SIZE, 1), large = with_shape(1, 20, 20, 1);
     recollect_images odd = with_shape(2, 11, 11, 1);
     REFUSES_ARGUMENT("expected squares", recollect_learn(empty, &half, data.labels, names, 2, NULL));
+    REFUSES_ARGUMENT("16 x 8 pixels with 1 channel, the model takes 16 x 16 with 1",
+                     recollect_learn(taught, &half, data.labels, names, 2, NULL));
     REFUSES_ARGUMENT("the model takes 16 x 16", recollect_learn(taught, &large, data.labels, names, 2, NULL));
     REFUSES_ARGUMENT("11", recollect_learn(empty, &odd, data.labels, names, 2, NULL));
     int32_t zeros[16] = {0};
@@ -394,7 +396,10 @@ static void predicting_is_checked(void **state)
         REFUSES_ARGUMENT("expected 1 to 2", recollect_predict_encoded(taught, "x", 1, tops[i], labels, NULL, NULL));
     }
     recollect_images colour = with_shape(1, API_SIZE, API_SIZE, 3), small = with_shape(1, 8, 8, 1);
+    recollect_images photo = with_shape(1, 480, 640, 3);
     REFUSES_ARGUMENT("3 channels", recollect_predict(taught, &colour, 1, labels, values, NULL));
+    REFUSES_ARGUMENT("640 x 480 pixels with 3 channels, the model takes 16 x 16 with 1",
+                     recollect_predict(taught, &photo, 1, labels, values, NULL));
     REFUSES_ARGUMENT("8 x 8", recollect_predict(taught, &small, 1, labels, values, NULL));
     assert_int_equal(recollect_predict(taught, &data.images, 1, NULL, NULL, NULL), RECOLLECT_OK);
 

@@ -42,6 +42,19 @@ static void take_note(void *user, recollect_log_level level, const char *text)
     snprintf(notes + used, sizeof notes - used, "%s\n", text);
 }
 
+static void find_temperature(void *user, const char *text)
+{
+    (void)sscanf(text, "confidence logits are divided by %lf", (double *)user);
+}
+
+/* Does the model divide its logits by something? Else a percentage that nothing divides would look right. */
+static bool has_temperature(const recollect_model *model)
+{
+    double temperature = 1;
+    SUCCEEDS(recollect_describe_model(model, 0, find_temperature, &temperature));
+    return fabs(log(temperature)) > 0.3;
+}
+
 static int set_up(void **state)
 {
     recollect_settings settings;
@@ -56,7 +69,10 @@ static int set_up(void **state)
     SUCCEEDS(recollect_model_create(context, &empty));
     SUCCEEDS(recollect_model_create(context, &taught));
     api_set_quick(taught, 6); /* not enough to be sure, so that probabilities differ */
+    SUCCEEDS(recollect_model_set(taught, "hold_out", "0.25"));
     SUCCEEDS(recollect_learn(taught, &data.images, data.labels, data.names, data.classes, NULL));
+    if (!has_temperature(taught))
+        return -1;
     return 0;
 }
 
@@ -142,7 +158,9 @@ static void probabilities_are_those_of_the_model(void **state)
         soft.pixels[i] = (uint8_t)(128 + (soft.pixels[i] - 128) / 3);
     SUCCEEDS(recollect_model_create(context, &dull));
     api_set_quick(dull, 40);
+    SUCCEEDS(recollect_model_set(dull, "hold_out", "0.25"));
     SUCCEEDS(recollect_learn(dull, &soft.images, soft.labels, soft.names, CLASSES, NULL));
+    assert_true(has_temperature(dull));
     const recollect_dream_settings settings = {.size = sizeof settings, .per_class = DREAMS};
     recollect_dream_result result = {.size = sizeof result, .probabilities = kept};
     SUCCEEDS(recollect_dream_folder(dull, "sure", &settings, &result));

@@ -124,6 +124,11 @@ static void nearest_names_are_found(void **state)
     (void)state;
     assert_string_equal(recollect_nearest("plumm", fruit, &data), "plum");
     assert_string_equal(recollect_nearest("PEAR", fruit, &data), "pear");
+    assert_string_equal(recollect_nearest("lum", fruit, &data), "plum");
+    assert_string_equal(recollect_nearest("my_plum", fruit, &data), "plum");
+    assert_null(recollect_nearest("paper", fruit, &data));
+    assert_null(recollect_nearest("gear_x", fruit, &data));
+    assert_null(recollect_nearest("", fruit, &data));
     assert_null(recollect_nearest("zzzzzzzz", fruit, &data));
     assert_null(recollect_nearest(NULL, fruit, &data));
     assert_null(recollect_nearest("pear", NULL, NULL));
@@ -544,13 +549,17 @@ static void saving_is_foreseen(void **state)
     SUCCEEDS(recollect_check_save("there", 1000, 1));
     assert_int_not_equal(stat("new.safetensors", &what), 0); /* nothing is written */
     assert_true(stat("there", &what) == 0 && what.st_size == 9);
-    REFUSES_ARGUMENT("replace it with the setting 'overwrite'", recollect_check_save("there", 0, 0));
-    REFUSES_ARGUMENT("is a folder", recollect_check_save(".", 0, 1));
+    /* Who asks before gets the answer of who saves. */
+    static const char refused[] = "'there' is there already; choose another name, or replace it with the setting 'over";
+    REFUSES(RECOLLECT_IO, refused, recollect_check_save("there", 0, 0));
+    REFUSES(RECOLLECT_IO, refused, recollect_model_save(taught, "there", 0));
+    REFUSES(RECOLLECT_IO, refused, recollect_model_export(taught, "c", "there", 0));
+    REFUSES(RECOLLECT_IO, "is a folder", recollect_check_save(".", 0, 1));
+    REFUSES(RECOLLECT_IO, "is a folder", recollect_model_save(taught, ".", 1));
     REFUSES(RECOLLECT_IO, "make the folder first", recollect_check_save("nowhere/x", 0, 0));
     REFUSES(RECOLLECT_IO, "no room", recollect_check_save("new.safetensors", (size_t)1 << 62, 0));
     REFUSES_ARGUMENT("path is NULL", recollect_check_save(NULL, 0, 0));
     REFUSES_ARGUMENT("path is empty", recollect_check_save("", 0, 0));
-    REFUSES(RECOLLECT_IO, "the setting 'overwrite'", recollect_model_save(taught, "there", 0));
 }
 
 /* ---- options ------------------------------------------------------------------------------------------- */

@@ -42,7 +42,7 @@ static int tear_down(void **state)
 /* ---- callbacks ----------------------------------------------------------------------------------------- */
 
 typedef struct observer {
-    int logged, reported, asked;
+    int logged, warned, reported, asked;
     int stages[RECOLLECT_STAGE_ESTIMATION + 1]; /* reports of each */
     uint32_t last_step, last_steps;
     int losses, last_task;
@@ -57,6 +57,7 @@ static void on_log(void *user, recollect_log_level level, const char *text)
     observer *o = user;
     assert_true(level >= RECOLLECT_LOG_INFO && text[0] != '\0');
     o->logged++;
+    o->warned += level == RECOLLECT_LOG_WARNING;
 }
 
 static void on_progress(void *user, const recollect_progress *progress)
@@ -376,6 +377,39 @@ static void a_model_stopped_in_a_step_is_as_before(void **state)
     api_data_free(&second);
 }
 
+/* Which sizes the header gives for a first model: a lesson of one of these begins, and is cancelled at once. */
+static void a_first_model_takes_these_sizes(void **state)
+{
+    (void)state;
+    static const int taken[] = {14, 150, 152, 300, 304, 600, 608};
+    static const int refused[] = {12, 15, 151, 154, 302, 308, 604, 616, 1016};
+    static const int32_t labels[] = {0, 1};
+    static const char *const names[] = {"black", "dark"};
+    uint8_t *pixels = calloc(2, 1024 * 1024);
+    observer o = {0};
+    recollect_context *context = open_context(&o);
+    recollect_model *model = quick_model(context, 2);
+    assert_non_null(pixels);
+    SUCCEEDS(recollect_model_set(model, "net", "resnet-small")); /* which takes little memory */
+    SUCCEEDS(recollect_model_set(model, "batch", "2"));
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        recollect_images images = {pixels, 2, taken[i], taken[i], 1};
+        o.asked = 0;
+        o.cancel_at = 1;
+        if (recollect_learn(model, &images, labels, names, 2, NULL) != RECOLLECT_CANCELLED)
+            fail_msg("%d pixels: %s", taken[i], recollect_last_message());
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        recollect_images images = {pixels, 2, refused[i], refused[i], 1};
+        if (recollect_learn(model, &images, labels, names, 2, NULL) != RECOLLECT_INVALID_ARGUMENT ||
+            strstr(recollect_last_message(), "cannot make images of") == NULL)
+            fail_msg("%d pixels: %s", refused[i], recollect_last_message());
+    }
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    free(pixels);
+}
+
 static bool is_there(const char *name)
 {
     return access(name, F_OK) == 0;
@@ -432,6 +466,28 @@ static void a_cancelled_lesson_goes_on(void **state)
     api_data_free(&second);
 }
 
+/* A checkpoint that cannot be written is a warning, also where it might be gone on from. */
+static void a_lesson_needs_no_folder_for_its_checkpoint(void **state)
+{
+    (void)state;
+    observer o = {0};
+    api_data data;
+    api_data_make(&data, 0, 2, 8, 1);
+    recollect_context *context = open_context(&o);
+    for (int resume = 0; resume < 2; resume++) {
+        recollect_model *model = quick_model(context, 2);
+        SUCCEEDS(recollect_model_set(model, "checkpoint", "no-such-folder/lesson.part"));
+        SUCCEEDS(recollect_model_set(model, "checkpoint_seconds", "0"));
+        SUCCEEDS(recollect_model_set(model, "resume", resume ? "true" : "false"));
+        o.warned = 0;
+        learn(model, &data);
+        assert_int_equal(o.warned, 1);
+        recollect_model_destroy(&model);
+    }
+    recollect_context_destroy(&context);
+    api_data_free(&data);
+}
+
 static void refused_lessons_leave_the_model_alone(void **state)
 {
     (void)state;
@@ -458,9 +514,12 @@ static void refused_lessons_leave_the_model_alone(void **state)
         recollect_model_destroy(&loaded);
     }
     /* Known names are refused unless they may be merged. */
+    char message[128];
     second.names[0] = first.names[1];
     assert_int_equal(recollect_learn(model, &second.images, second.labels, second.names, 2, NULL),
                      RECOLLECT_INVALID_ARGUMENT);
+    snprintf(message, sizeof message, "the model already knows %s. Leave it out or rename it; ", first.names[1]);
+    assert_non_null(strstr(recollect_last_message(), message)); /* and no folder: these images lie in memory */
     SUCCEEDS(recollect_model_set(model, "merge", "true"));
     learn(model, &second);
     assert_int_equal(recollect_model_classes(model), 3);
@@ -657,7 +716,9 @@ int main(void)
         cmocka_unit_test(callbacks_are_called_and_cannot_call_back),
         cmocka_unit_test(a_cancelled_model_is_as_before),
         cmocka_unit_test(a_model_stopped_in_a_step_is_as_before),
+        cmocka_unit_test(a_first_model_takes_these_sizes),
         cmocka_unit_test(a_cancelled_lesson_goes_on),
+        cmocka_unit_test(a_lesson_needs_no_folder_for_its_checkpoint),
         cmocka_unit_test(refused_lessons_leave_the_model_alone),
         cmocka_unit_test(options_of_the_first_lesson_may_stay),
         cmocka_unit_test(dreams_come_and_repeat),

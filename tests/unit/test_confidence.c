@@ -220,6 +220,7 @@ static void exported_rows_are_at_the_temperature(recollect_model *m)
     const float *weight = head->weight, *bias = head->bias;
     double temperature = rc_calibration_temperature(&m->saved.calibration);
     assert_int_equal(rc_exported_take(&m->saved, &e), RC_OK);
+    assert_true(e.temperature == temperature);
     for (int i = 0; i < head->classes * head->d; i++)
         assert_true(e.head[i] == (float)((double)weight[i] / temperature));
     assert_true((bias != NULL) == (e.head_bias != NULL));

@@ -38,6 +38,16 @@ static void classes_without_a_mean_are_passed_over(void **state)
         assert_int_equal(label[row], row % CLASSES);
 }
 
+/* No more than 2^26 logits, as 2048 classes have with 16 features each, but at least a feature of every class. */
+static void many_classes_have_few_features_each(void **state)
+{
+    (void)state;
+    static const int cases[][2] = {{1, 16},   {2, 16},   {2048, 16}, {2049, 15}, {2365, 11}, {2900, 7},
+                                   {4096, 4}, {5000, 2}, {8192, 1},  {8193, 1},  {30000, 1}, {2000000000, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(rc_moved_each(cases[i][0]), cases[i][1]);
+}
+
 static void a_task_after_a_class_without_dreams_is_learnt(void **state)
 {
     (void)state;
@@ -84,6 +94,34 @@ static void a_class_of_one_image_does_not_vary(void **state)
     rc_free(NULL, labels);
     rc_free(NULL, again);
     rc_free(NULL, old);
+}
+
+/* Where nothing varies, as in a first lesson of one image a class, a feature that is drawn of a class is its mean. */
+static void features_that_do_not_vary_are_means(void **state)
+{
+    (void)state;
+    enum { CLASSES = 2, EACH = 3, MOST = 64 };
+    double zeros[MOST * MOST] = {0}, mean[CLASSES * MOST];
+    const double broken = NAN;
+    float feature[EACH * CLASSES * MOST];
+    int32_t label[EACH * CLASSES];
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_moved m;
+    learning_create(&l, be, "cwd", &s);
+    learning_teach(&l, 0, CLASSES, 8, &learning_no_hooks);
+    rc_learner_end_task(&l);
+    size_t d = (size_t)l.student.head.d;
+    be->read_real64(be, mean, l.class_mean, CLASSES * d);
+    be->write_real64(be, l.covariance, zeros, d * d);
+    SUCCEEDS(rc_moved_read(&l, &m));
+    rc_moved_draw(&m, (rc_rng){1, 2}, 0, EACH, feature, label);
+    for (size_t i = 0; i < EACH * CLASSES * d; i++)
+        assert_true((double)feature[i] == mean[(size_t)label[i / d] * d + i % d]);
+    rc_moved_destroy(&m);
+    be->write_real64(be, l.covariance, &broken, 1);
+    assert_int_equal(rc_moved_read(&l, &m), RC_NUMERIC);
+    rc_learner_destroy(&l);
 }
 
 /* The features of images are those that a scorer sees, which does not look at the rest of the batch. */
@@ -173,8 +211,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_without_a_mean_are_passed_over),
+        cmocka_unit_test(many_classes_have_few_features_each),
         cmocka_unit_test(a_task_after_a_class_without_dreams_is_learnt),
         cmocka_unit_test(a_class_of_one_image_does_not_vary),
+        cmocka_unit_test(features_that_do_not_vary_are_means),
         cmocka_unit_test(means_are_of_features_as_they_are_scored),
         cmocka_unit_test(refinement_draws_from_moved_statistics),
     };

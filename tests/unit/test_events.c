@@ -14,10 +14,12 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "cil/objective.h"
 #include "experiment/events.h"
 #include "experiment/log_reader.h"
 #include "support/data_files.h"
 #include "support/failing_heap.h"
+#include "support/page.h"
 #include "support/succeeds.h"
 
 enum { MOST_LINES = 16 };
@@ -387,6 +389,22 @@ static void a_log_without_its_first_line_stays_empty(void **state)
     assert_int_equal(read_lines(), 0);
 }
 
+static void the_page_names_every_term(void **state)
+{
+    (void)state;
+    char expected[512] = "The terms are ", *text = page_read("docs/logs.md");
+    for (int i = 0; i < RC_LOSS_COUNT; i++) {
+        size_t used = strlen(expected);
+        snprintf(expected + used, sizeof expected - used, "`%s`%s", rc_loss_key(i),
+                 i + 1 < RC_LOSS_COUNT ? ", " : " (");
+    }
+    for (char *p = text; (p = strchr(p, '\n')) != NULL;)
+        *p = ' ';
+    if (strstr(text, expected) == NULL)
+        fail_msg("docs/logs.md lacks: %s", expected);
+    rc_free(NULL, text);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter, leave)
@@ -400,6 +418,7 @@ int main(void)
         IN_FOLDER(a_process_that_goes_on_keeps_what_counts),
         IN_FOLDER(without_memory_a_line_is_whole_or_not_there),
         IN_FOLDER(a_log_without_its_first_line_stays_empty),
+        cmocka_unit_test(the_page_names_every_term),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,6 +127,7 @@ static void make_subject(subject *s, bool bias)
                          .running = random_numbers(s->net.running, 2, 0.1, 1.5),
                          .head = random_numbers((size_t)CLASSES * 5, 3, -2, 2),
                          .head_bias = bias ? random_numbers(CLASSES, 4, -1, 1) : NULL,
+                         .temperature = 1,
                          .d = 5,
                          .classes = CLASSES,
                          .tasks = 2,
@@ -462,6 +463,26 @@ static void a_header_has_the_bits_of_the_reference(void **state)
     }
 }
 
+/* It says what its logits are. */
+static void a_header_tells_of_the_temperature(void **state)
+{
+    (void)state;
+    static const char *const told[] = {"reference backend, bit for bit.", "reference backend, divided by the\n"};
+    subject s;
+    make_subject(&s, false);
+    for (int i = 0; i < 2; i++) {
+        char *text;
+        size_t size;
+        s.e.temperature = i + 1;
+        SUCCEEDS(rc_export_c_header(&s.e, in_folder("x.h"), true));
+        SUCCEEDS(rc_file_read(path, 1 << 20, &text, &size));
+        assert_true(strstr(text, told[i]) != NULL && strstr(text, told[1 - i]) == NULL);
+        rc_free(NULL, text);
+    }
+    remove(path);
+    drop_subject(&s);
+}
+
 /* ---- PyTorch ----------------------------------------------------------------------------------------------------- */
 
 static const float *floats_of(const rc_safetensors *file, const char *name, int64_t rows, int64_t columns)
@@ -566,6 +587,7 @@ int main(void)
         cmocka_unit_test(numbers_are_written_as_the_format_has_them),
         cmocka_unit_test(a_graph_has_every_layer),
         cmocka_unit_test(a_header_has_the_bits_of_the_reference),
+        cmocka_unit_test(a_header_tells_of_the_temperature),
         cmocka_unit_test(tensors_have_the_names_of_the_published_net),
         cmocka_unit_test(what_no_format_has_is_refused),
         cmocka_unit_test(memory_that_runs_out_leaves_no_file),

@@ -11,8 +11,10 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "cil/moved.h"
 #include "forecast/forecast.h"
 #include "support/learning.h"
+#include "support/succeeds.h"
 
 static const rc_method *method(const char *name)
 {
@@ -178,6 +180,21 @@ static void count_free(void *user, void *block)
 
 static const rc_allocator counting = {count_alloc, count_free, NULL};
 
+/* Statistics follow the net, while the step of training is there. The features of all images are of the heap. */
+static void move_statistics(rc_learner *l)
+{
+    rc_moved moved;
+    size_t images = (size_t)l->batches * (size_t)l->settings.batch;
+    if (strcmp(l->settings.plus_statistics, "moved-dreams") == 0)
+        images *= 2;
+    size_t features = 2 * images * (size_t)l->student.head.d * sizeof(float), before = held;
+    held += features;
+    SUCCEEDS(rc_moved_create(l, strcmp(l->settings.plus_statistics, "moved-dreams") == 0, &moved));
+    most = before + 2 * features > most ? before + 2 * features : most; /* centred ones for the fit, without nets */
+    held -= features;
+    rc_moved_destroy(&moved);
+}
+
 /* The same task on a backend that takes memory: what it holds at most. */
 static size_t really_held(const rc_task_claim *c, rc_backend *be)
 {
@@ -192,6 +209,8 @@ static size_t really_held(const rc_task_claim *c, rc_backend *be)
     assert_int_equal(rc_learner_create(&l, be, c->settings, c->method, c->image), RC_OK);
     if (c->n_old > 0)
         assert_int_equal(rc_head_grow(&l.student.head, c->n_old, (rc_rng){1, 1}), RC_OK);
+    if (c->n_old > 0 && c->method->dce)
+        assert_int_equal(rc_learner_grow_statistics(&l), RC_OK);
     if (c->n_new == 0)
         assert_int_equal(rc_learner_begin_dreams(&l), RC_OK);
     else
@@ -199,6 +218,8 @@ static size_t really_held(const rc_task_claim *c, rc_backend *be)
     assert_int_equal(rc_stage_bytes(&l, RC_STAGE_INVERSION, &unused), RC_OK);
     if (c->n_new > 0) {
         assert_int_equal(rc_stage_training_create(&l, &training), RC_OK);
+        if (rc_stage_steps(&l, RC_STAGE_REFINEMENT) > 0 && c->method->plus)
+            move_statistics(&l);
         if (rc_stage_steps(&l, RC_STAGE_REFINEMENT) > 0)
             assert_int_equal(rc_training_begin_refinement(training), RC_OK);
         rc_training_destroy(training);
@@ -217,17 +238,9 @@ static void counted_bytes_are_those_that_are_taken(void **state)
     static const struct {
         const char *method;
         int n_old, n_new;
-    } cases[] = {{"cwd", 0, 3},
-                 {"cwd", 3, 2},
-                 {"cwd", 3, 0},
-                 {"rdfcil", 4, 1},
-                 {"finetune", 3, 2},
-                 {"lwf", 3, 2},
-                 {"er", 3, 2},
-                 {"dgr", 3, 2},
-                 {"lode", 3, 2},
-                 {"abd", 3, 2},
-                 {"deepinversion-pixels", 3, 2}};
+    } cases[] = {{"cwd", 0, 3},    {"cwd", 3, 2},      {"cwd", 3, 0}, {"cwd+", 3, 2},
+                 {"rdfcil", 4, 1}, {"finetune", 3, 2}, {"lwf", 3, 2}, {"er", 3, 2},
+                 {"dgr", 3, 2},    {"lode", 3, 2},     {"abd", 3, 2}, {"deepinversion-pixels", 3, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int wide = 0; wide < 2; wide++) {
             rc_backend *be;
@@ -256,6 +269,43 @@ static void counted_bytes_are_those_that_are_taken(void **state)
             rc_backend_close(be);
         }
     }
+}
+
+/* What cwd+ takes more for each image: its features by both nets; and of so many images that the nets, which are gone
+ * then, do not make up for it, the same once more without their means. */
+static void features_of_all_images_are_counted(void **state)
+{
+    (void)state;
+    static const struct {
+        int images, times;
+    } cases[] = {{6400, 2}, {128000, 4}};
+    static const char *const names[] = {"cwd", "cwd+"};
+    static const uint8_t image_bytes[1];
+    rc_augment image = {.h = LEARNING_SIZE, .w = LEARNING_SIZE, .c = LEARNING_CHANNELS, .std = {1, 1, 1}};
+    rc_settings s = learning_settings();
+    rc_backend *be;
+    static rc_net net;
+    size_t bytes[2][2];
+    s.batch = 64;
+    s.net_width = 16;
+    SUCCEEDS(rc_learner_net(&s, &image, &net));
+    SUCCEEDS(rc_backend_open_with("cpu", 2, NULL, &counting, &be));
+    for (int i = 0; i < 2; i++) {
+        for (int m = 0; m < 2; m++)
+            for (int n = 0; n < 2; n++) {
+                rc_task_claim claim = {.settings = &s,
+                                       .method = method(names[m]),
+                                       .image = &image,
+                                       .n_old = 3,
+                                       .n_new = 2,
+                                       .images = image_bytes,
+                                       .count = cases[i].images * (n + 1)};
+                SUCCEEDS(rc_forecast_bytes(be, &claim, &bytes[m][n]));
+            }
+        size_t features = (size_t)(cases[i].images * cases[i].times * rc_net_features(&net)) * sizeof(float);
+        assert_int_equal(bytes[1][1] - bytes[1][0], bytes[0][1] - bytes[0][0] + features);
+    }
+    rc_backend_close(be);
 }
 
 static void a_large_claim_takes_nothing(void **state)
@@ -318,6 +368,7 @@ int main(void)
         cmocka_unit_test(the_part_that_is_done_grows),
         cmocka_unit_test(measuring_leaves_nothing_behind),
         cmocka_unit_test(counted_bytes_are_those_that_are_taken),
+        cmocka_unit_test(features_of_all_images_are_counted),
         cmocka_unit_test(a_large_claim_takes_nothing),
         cmocka_unit_test(short_runs_are_not_worth_a_word),
     };

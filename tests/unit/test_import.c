@@ -392,7 +392,7 @@ static void labels_must_be_as_many_as_classes(void **state)
     recollect_model *model;
     write_weights("w.pth", w, (torch_style){0});
     write_bytes("two.txt", "a\nb\n", 4);
-    refused(RECOLLECT_INVALID_ARGUMENT, "w.pth", NULL, path_of("two.txt"), "two.txt' has 2 names, but");
+    refused(RECOLLECT_INVALID_ARGUMENT, "w.pth", NULL, path_of("two.txt"), "two.txt' has 2 names, one a line, but");
     assert_non_null(strstr(recollect_last_message(), "w.pth' has 3 classes"));
     write_bytes("two.txt", "a\nb\na\n", 6);
     must(import_as("w.pth", NULL, path_of("two.txt"), &model));

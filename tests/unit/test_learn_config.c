@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -347,6 +348,9 @@ static void what_was_chosen_is_said(void **state)
         {6, 360, "epochs=40",
          "steps: 1000 steps of inversion, 100 steps of training (20 epochs of 360 images) and 100 of refinement (20 "
          "epochs), as asked"},
+        {6, 360, "epochs=2",
+         "steps: 1000 steps of inversion, 5 steps of training (1 epoch of 360 images) and 5 of refinement (1 epoch), "
+         "as asked"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[400];
@@ -356,8 +360,8 @@ static void what_was_chosen_is_said(void **state)
         s.inversion_steps = 1000;
         if (rows[i].set != NULL) {
             s.min_steps = RC_LEARN_EXACT;
-            s.epochs = rows[i].n_old > 0 ? 40 : 1;
-            s.refine_epochs = rows[i].n_old > 0 ? 20 : 0;
+            s.epochs = atoi(rows[i].set + strlen("epochs="));
+            s.refine_epochs = rows[i].n_old > 0 ? s.epochs / 2 : 0;
         }
         rc_lesson_size size = lesson(rows[i].n_old, 2, rows[i].images);
         rc_learn_reason reason = rc_learn_stretch(&s, &settings, &size);
@@ -377,6 +381,46 @@ static void what_was_chosen_is_said(void **state)
                         "setting 'epochs' takes others");
 }
 
+/* A lesson that trains the whole net of a model with statistics of `known` of its 4 classes. */
+static const char *method_of_lesson(const char *own, const rc_learn_settings *settings, int known, rc_config *config,
+                                    char why[400])
+{
+    double mean;
+    rc_learner l = {.student.head.classes = 4, .statistics_classes = known, .class_mean = known > 0 ? &mean : NULL};
+    const rc_method *method;
+    SUCCEEDS(rc_method_find(own, &method));
+    strcpy(why, "nothing was said");
+    SUCCEEDS(rc_learn_choose_method(&l, settings, config, &method, why, 400));
+    return method->name;
+}
+
+static void later_lessons_have_statistics_that_follow(void **state)
+{
+    (void)state;
+    const rc_learn_settings none = {0}, asks = {.method = "cwd"};
+    rc_config config = rc_config_default(), asked = config;
+    char why[400];
+    assert_string_equal(method_of_lesson("cwd", &asks, 4, &config, why), "cwd");
+    assert_string_equal(method_of_lesson("cwd", &none, 3, &config, why), "cwd");
+    assert_string_equal(method_of_lesson("cwd", &none, 0, &config, why), "cwd");
+    assert_string_equal(method_of_lesson("rdfcil", &none, 4, &config, why), "rdfcil");
+    assert_string_equal(method_of_lesson("cwd+", &none, 4, &config, why), "cwd+");
+    assert_string_equal(why, "nothing was said");
+    assert_string_equal(config.settings.rotations, "method");
+    assert_int_equal(config.settings.generators, 0);
+
+    assert_string_equal(method_of_lesson("cwd", &none, 4, &config, why), "cwd+");
+    assert_non_null(strstr(why, "chosen: CwD+ in place of CwD"));
+    assert_string_equal(config.settings.rotations, "off");
+    assert_int_equal(config.settings.generators, 1);
+
+    SUCCEEDS(rc_config_set(&asked, "rotations", "all"));
+    SUCCEEDS(rc_config_set(&asked, "generators", "3"));
+    assert_string_equal(method_of_lesson("cwd", &none, 4, &asked, why), "cwd+");
+    assert_string_equal(asked.settings.rotations, "all");
+    assert_int_equal(asked.settings.generators, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +435,7 @@ int main(void)
         cmocka_unit_test(large_images_are_shifted_farther),
         cmocka_unit_test(photographs_in_colour_are_coloured),
         cmocka_unit_test(what_was_chosen_is_said),
+        cmocka_unit_test(later_lessons_have_statistics_that_follow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

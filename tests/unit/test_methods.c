@@ -409,6 +409,11 @@ static void settings_come_before_rows(void **state)
         assert_true(rc_method_shares_first_task(cwd, &s));
         assert_int_equal(rc_method_shares_first_task(plus, &s), expected[i].shares);
     }
+    s.plus_variances = true; /* which a first task of others does not have */
+    assert_true(rc_method_shares_first_task(cwd, &s));
+    assert_false(rc_method_shares_first_task(plus, &s));
+    snprintf(s.plus_statistics, sizeof s.plus_statistics, "dreams");
+    assert_true(rc_method_shares_first_task(plus, &s));
 }
 
 int main(void)

@@ -261,30 +261,114 @@ static void a_single_class_moves(void **state)
     rc_learner_destroy(&l);
 }
 
-/* A class of the task that has no image yet has neither mean nor variances to move. */
-static void classes_without_images_do_not_move(void **state)
+static const char saved[] = "/tmp/recollect-test-XXXXXX";
+
+static void name_classes(rc_saved_model *model, int classes)
+{
+    for (int i = 0; model->class_name != NULL && i < OLD; i++)
+        rc_free(NULL, model->class_name[i]);
+    rc_free(NULL, model->class_name);
+    model->class_name = rc_alloc_zeroed(NULL, (size_t)classes, sizeof *model->class_name);
+    for (int i = 0; i < classes; i++) {
+        model->class_name[i] = rc_alloc_zeroed(NULL, 2, 1);
+        model->class_name[i][0] = (char)('a' + i);
+    }
+}
+
+/* A model of OLD classes, and a file for it. */
+static void teach_and_name(rc_saved_model *model, const char *method, char *path)
+{
+    memcpy(path, saved, sizeof saved);
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    learning_create(&model->learner, be, method, &model->config.settings);
+    learning_teach(&model->learner, 0, OLD, 8, &learning_no_hooks);
+    rc_learner_end_task(&model->learner);
+    name_classes(model, OLD);
+}
+
+/* Of a class of the task that no image has shown nothing is known: it has neither mean nor variances, what refinement
+ * draws passes it over, and files say so. */
+static void classes_without_images_have_no_statistics(void **state)
 {
     (void)state;
+    int32_t *labels;
+    enum { ALL = OLD + NEW + 1, EACH = 4 };
+    char path[sizeof saved];
+    rc_saved_model model = {.config = rc_config_default()}, loaded;
+    rc_learner *l = &model.learner;
+    rc_moved m;
+    model.config.settings = learning_settings();
+    model.config.settings.plus_variances = true;
+    teach_and_name(&model, "cwd+", path);
+    uint8_t *images = learning_images(OLD + 1, NEW, 8, &labels); /* all but the first class of the task */
+    SUCCEEDS(rc_learner_begin_task(l, 1, NEW + 1, images, labels, 8 * NEW));
+    change_student(l);
+    SUCCEEDS(rc_moved_create(l, false, &m));
+    for (int k = 0; k < ALL; k++)
+        for (int j = 0; j < m.d; j++) {
+            assert_int_equal(isnan(m.mean[k * m.d + j]), k == OLD);
+            assert_int_equal(isnan(m.variance[k * m.d + j]), k == OLD);
+        }
+    float feature[EACH * ALL * MOST_FEATURES];
+    int32_t label[EACH * ALL];
+    rc_moved_draw(&m, (rc_rng){1, 2}, 0, EACH, feature, label);
+    for (int i = 0; i < EACH * ALL; i++)
+        assert_int_not_equal(label[i], OLD);
+    SUCCEEDS(rc_moved_keep(&m, l));
+    rc_moved_destroy(&m);
+    rc_learner_end_task(l);
+    name_classes(&model, ALL);
+    size_t bytes = (size_t)(ALL * l->student.head.d) * be->real_bytes;
+    SUCCEEDS(rc_model_file_save(path, &model, true));
+    SUCCEEDS(rc_model_file_load(path, be, &loaded));
+    assert_memory_equal(loaded.learner.class_mean, l->class_mean, bytes);
+    assert_memory_equal(loaded.learner.class_variance, l->class_variance, bytes);
+    rc_saved_model_destroy(&loaded);
+    rc_saved_model_destroy(&model);
+    unlink(path);
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+}
+
+/* Images that are all the same tell no map: statistics of old classes stay beside each other as they were, and go where
+ * the features of the image have gone. */
+static void a_single_image_moves_statistics(void **state)
+{
+    (void)state;
+    enum { IMAGE = LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS };
+    double stored[OLD * MOST_FEATURES], covariance[MOST_FEATURES * MOST_FEATURES], before[MOST_FEATURES];
     int32_t *labels;
     rc_settings s = learning_settings();
     rc_learner l;
     rc_moved m;
-    s.plus_variances = true;
+    s.plain_statistics = true;
     learning_create(&l, be, "cwd+", &s);
     learning_teach(&l, 0, OLD, 8, &learning_no_hooks);
     rc_learner_end_task(&l);
-    uint8_t *images = learning_images(OLD + 1, NEW, 8, &labels); /* all but the first class of the task */
-    SUCCEEDS(rc_learner_begin_task(&l, 1, NEW + 1, images, labels, 8 * NEW));
+    uint8_t *image = learning_images(OLD, 1, 1, &labels);
+    SUCCEEDS(rc_learner_begin_task(&l, 1, 1, image, labels, 1));
+    int d = l.student.head.d;
+    be->read_real64(be, stored, l.class_mean, (size_t)(OLD * d));
+    be->read_real64(be, covariance, l.covariance, (size_t)(d * d));
+    SUCCEEDS(rc_moved_create(&l, false, &m));
+    memcpy(before, m.mean + OLD * d, sizeof *before * (size_t)d);
+    rc_moved_destroy(&m);
     change_student(&l);
     SUCCEEDS(rc_moved_create(&l, false, &m));
-    for (int j = 0; j < m.d; j++) {
-        assert_true(m.mean[OLD * m.d + j] == 0);
-        assert_true(m.variance[OLD * m.d + j] == 0);
+    assert_true(distance(d, before, m.mean + OLD * d) > 0.01);
+    for (int j = 0; j < d; j++) {
+        double way = m.mean[OLD * d + j] - before[j];
+        for (int k = 0; k < OLD; k++)
+            assert_true(fabs(m.mean[k * d + j] - stored[k * d + j] - way) < 1e-5);
+        for (int i = 0; i < d; i++) /* the image has none of its own, and is one class of three */
+            assert_true(fabs(m.covariance[i * d + j] - covariance[i * d + j] * OLD / (OLD + 1)) < 1e-9);
     }
     rc_moved_destroy(&m);
-    rc_free(NULL, images);
-    rc_free(NULL, labels);
     rc_learner_destroy(&l);
+    rc_free(NULL, image);
+    rc_free(NULL, labels);
 }
 
 /* Estimation keeps what was moved; of the dreams it takes what the setting says. */
@@ -312,25 +396,6 @@ static void estimation_keeps_what_was_moved(void **state)
         rc_moved_destroy(&other);
         rc_moved_destroy(&m);
         rc_learner_destroy(&l);
-    }
-}
-
-static const char saved[] = "/tmp/recollect-test-XXXXXX";
-
-/* A model of OLD classes, and a file for it. */
-static void teach_and_name(rc_saved_model *model, const char *method, char *path)
-{
-    memcpy(path, saved, sizeof saved);
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    close(file);
-    learning_create(&model->learner, be, method, &model->config.settings);
-    learning_teach(&model->learner, 0, OLD, 8, &learning_no_hooks);
-    rc_learner_end_task(&model->learner);
-    model->class_name = rc_alloc_zeroed(NULL, OLD, sizeof *model->class_name);
-    for (int i = 0; i < OLD; i++) {
-        model->class_name[i] = rc_alloc_zeroed(NULL, 2, 1);
-        model->class_name[i][0] = (char)('a' + i);
     }
 }
 
@@ -372,9 +437,13 @@ static void files_have_the_variances(void **state)
         uint16_t half;
         const char *message;
     } wrong[] = {
-        {"statistics.class_variance", 0xB800, "element 2 of tensor 'statistics.class_variance' is -0.5, expected"},
+        {"statistics.class_variance", 0xB800,
+         "element 2 of tensor 'statistics.class_variance' is -0.5, expected a finite number that is not negative, or "
+         "rows of NaN"},
         {"statistics.class_variance", 0x7C00, "element 2 of tensor 'statistics.class_variance' is inf"},
-        {"statistics.class_mean", 0x7E00, "element 2 of tensor 'statistics.class_mean' is nan"},
+        {"statistics.class_variance", 0x7E00, "element 2 of tensor 'statistics.class_variance' is nan"},
+        {"statistics.class_mean", 0x7E00,
+         "element 2 of tensor 'statistics.class_mean' is nan, expected a finite number, or rows of NaN"},
     };
     rc_saved_model model = {.config = rc_config_default()}, loaded;
     char path[sizeof saved];
@@ -686,7 +755,8 @@ int main(void)
         cmocka_unit_test(statistics_have_an_epoch_of_their_own),
         cmocka_unit_test(variances_move_as_the_covariance_does),
         cmocka_unit_test(a_single_class_moves),
-        cmocka_unit_test(classes_without_images_do_not_move),
+        cmocka_unit_test(classes_without_images_have_no_statistics),
+        cmocka_unit_test(a_single_image_moves_statistics),
         cmocka_unit_test(estimation_keeps_what_was_moved),
         cmocka_unit_test(draws_have_variances_of_their_own),
         cmocka_unit_test(draws_have_covariances_of_their_own),

@@ -482,6 +482,9 @@ static void a_broken_picture_does_not_lose_the_others(void **state)
     assert_int_equal(recollect_predictor_pictures(predictor, pictures, 4, &outputs), RECOLLECT_FORMAT);
     assert_int_equal(recollect_predictor_pictures(predictor, pictures + 2, 1, &outputs), RECOLLECT_IO);
     assert_non_null(strstr(recollect_last_message(), "nowhere.png"));
+    pictures[1].path = "its name"; /* of bytes */
+    assert_int_equal(recollect_predictor_pictures(predictor, pictures + 1, 1, &outputs), RECOLLECT_FORMAT);
+    assert_non_null(strstr(recollect_last_message(), "cannot decode 'its name': "));
     recollect_predictor_destroy(&predictor);
 }
 

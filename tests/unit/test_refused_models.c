@@ -397,12 +397,11 @@ static void places_are_looked_at_before_a_lesson(void **state)
     SUCCEEDS(rc_saving_check("./new", 1000, true));
     SUCCEEDS(rc_saving_check("there", 1000, true));
     assert_int_equal(access("new", F_OK), -1);
-    REFUSED(rc_saving_check("there", 0, false), RC_INVALID_ARGUMENT,
+    REFUSED(rc_saving_check("there", 0, false), RC_IO,
             "'there' is there already; choose another name, or replace it with the setting 'overwrite'");
     assert_int_equal(mkdir("folder", 0777), 0);
     for (int replace = 0; replace < 2; replace++)
-        REFUSED(rc_saving_check("folder", 0, replace), RC_INVALID_ARGUMENT,
-                "'folder' is a folder, expected the name of a file");
+        REFUSED(rc_saving_check("folder", 0, replace), RC_IO, "'folder' is a folder, expected the name of a file");
     assert_int_equal(rc_saving_check("nowhere/new", 0, false), RC_IO);
     data_assert_message("nowhere");
     data_assert_message("; make the folder first");

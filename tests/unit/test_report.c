@@ -49,6 +49,54 @@ static void other_settings_are_other_variants(void **state)
     rc_text_free(&text);
 }
 
+static void copies_count_once(void **state)
+{
+    (void)state;
+    write_run("cwd", "cwd", 0, 90, NULL);
+    write_run("again", "cwd", 0, 90, NULL);
+    write_run("other", "cwd", 1, 92, NULL);
+    rename(in_folder("again/results.json"), in_folder("again/copy.json"));
+    char copy[RC_PATH_SIZE], *place[] = {copy, report_folder};
+    SUCCEEDS(rc_path_in(report_folder, "again/copy.json", copy));
+    rc_report_settings settings = {.place = place, .places = 2, .format = RC_REPORT_CSV};
+    rc_text text;
+    rc_report_about about;
+    SUCCEEDS(rc_report_make(&settings, &text, &about));
+    assert_int_equal(about.runs, 2);
+    assert_int_equal(about.copies, 1);
+    has(&text, "\"CwD\",51,1.414213562");
+    has(&text, "/cwd/results.json\""); /* which may have a log beside it */
+    has_not(&text, "copy.json");
+    rc_text_free(&text);
+}
+
+static void images_of_ones_own_are_named_like_their_folder(void **state)
+{
+    static const struct {
+        const char *dataset, *data, *shown;
+    } set[] = {{"folder", "photos/cats/", "\"cats (folder)\",5,\"CwD\",50,,"},
+               {"folder-part", "dogs", "\"dogs (folder-part)\",5,\"CwD\",51,,"},
+               {"list", "/lists/all.txt", "\"all.txt (list)\",5,\"CwD\",52,,"},
+               {"csv", "all.csv", "\"all.csv (csv)\",5,\"CwD\",53,,"},
+               {"folder", NULL, "\"folder\",5,\"CwD\",54,,"},
+               {"cifar100", "cats", "\"cifar100\",5,\"CwD\",55,,"}};
+    enum { SETS = sizeof set / sizeof *set };
+    run_file run = five;
+    (void)state;
+    for (int i = 0; i < SETS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d", i);
+        run.dataset = set[i].dataset;
+        run.data = set[i].data;
+        run.accuracy = 90 + i;
+        run_file_write(&run, in_folder(name));
+    }
+    rc_text text = report(RC_REPORT_CSV, "accuracy");
+    for (int i = 0; i < SETS; i++)
+        has(&text, set[i].shown);
+    rc_text_free(&text);
+}
+
 static void the_most_that_is_kept_counts(void **state)
 {
     run_file run = five;
@@ -556,6 +604,8 @@ int main(void)
         IN_FOLDER(other_settings_are_other_variants),
         IN_FOLDER(sets_are_sorted_and_methods_keep_their_order),
         IN_FOLDER(runs_that_are_not_done_do_not_count),
+        IN_FOLDER(copies_count_once),
+        IN_FOLDER(images_of_ones_own_are_named_like_their_folder),
         IN_FOLDER(the_most_that_is_kept_counts),
         IN_FOLDER(colours_stay_with_their_labels),
         IN_FOLDER(a_run_with_classes_is_shown),

@@ -131,6 +131,30 @@ static void files_hold_everything(void **state)
     assert_non_null(strstr(whole[2], rc_method_at(2)->title));
 }
 
+/* Both methods are done after two tasks, and this call was to do one. */
+static void tasks_that_were_not_asked_for_do_not_count(void **state)
+{
+    (void)state;
+    cell[1].results.task[0].wall[RC_STAGE_TRAINING] = 3;
+    cell[1].results.task[1].wall[RC_STAGE_TRAINING] = 400;
+    trial.tasks = 1;
+    SUCCEEDS(rc_summary_write(&summary));
+    trial.tasks = TASKS;
+    char *text[3];
+    for (int i = 0; i < 3; i++)
+        assert_non_null(text[i] = read_file(i));
+    assert_non_null(strstr(text[0], "\"last_accuracy\": 51.0"));
+    assert_null(strstr(text[0], "53.0")); /* nor in the lists of the runs */
+    assert_non_null(strstr(text[1], ",1,51,,51,,0,3,0,0,0,3,"));
+    assert_non_null(strstr(text[2], "A_1 (last)"));
+    assert_non_null(strstr(text[2], " 51.00           51.00     1/1 "));
+    for (int i = 0; i < 3; i++)
+        rc_free(NULL, text[i]);
+    memset(cell[1].results.task[0].wall, 0, sizeof cell[1].results.task[0].wall);
+    memset(cell[1].results.task[1].wall, 0, sizeof cell[1].results.task[1].wall);
+    SUCCEEDS(rc_summary_write(&summary));
+}
+
 static void without_memory_nothing_is_cut(void **state)
 {
     (void)state;
@@ -179,6 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_hold_everything),
+        cmocka_unit_test(tasks_that_were_not_asked_for_do_not_count),
         cmocka_unit_test(without_memory_nothing_is_cut),
         cmocka_unit_test(a_table_that_is_cut_is_a_failure),
     };

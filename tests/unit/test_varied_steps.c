@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -167,6 +168,33 @@ static void settings_of_a_learner_reach_its_steps(void **state)
     rc_learner_destroy(&l);
 }
 
+/* What a loss of later tasks does not go with happens in the first one all the same. */
+static void methods_turn_where_they_can(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method;
+        bool first, later;
+    } cases[] = {{"cwd", true, true}, {"lode", true, false}, {"abd", true, false}, {"dgr", false, false}};
+    rc_settings s = learning_settings();
+    snprintf(s.rotations, sizeof s.rotations, "all");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rc_learner l;
+        rc_training *training;
+        learning_create(&l, be, cases[i].method, &s);
+        learning_begin(&l, 0, 2, 8);
+        SUCCEEDS(rc_stage_training_create(&l, &training));
+        assert_int_equal(rc_training_look(training).turned_gradient != NULL, cases[i].first);
+        rc_training_destroy(training);
+        rc_learner_destroy(&l);
+        learning_begin_second(&l, be, cases[i].method, &s);
+        SUCCEEDS(rc_stage_training_create(&l, &training));
+        assert_int_equal(rc_training_look(training).turned_gradient != NULL, cases[i].later);
+        rc_training_destroy(training);
+        rc_learner_destroy(&l);
+    }
+}
+
 static void images_that_are_not_square_are_not_turned(void **state)
 {
     (void)state;
@@ -219,6 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_do_what_settings_ask_for),
         cmocka_unit_test(settings_of_a_learner_reach_its_steps),
+        cmocka_unit_test(methods_turn_where_they_can),
         cmocka_unit_test(images_that_are_not_square_are_not_turned),
         cmocka_unit_test(a_step_without_workspace_is_refused),
     };

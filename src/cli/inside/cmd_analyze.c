@@ -194,6 +194,12 @@ static const analysis analyses[] = {{"ledger", true, false, analyse_ledger},
                                     {"cost", true, true, analyse_cost}};
 enum { ANALYSES = sizeof analyses / sizeof *analyses };
 
+/* Options that not all analyses have a use for, and which have. */
+static const struct {
+    int option;
+    const char *analyses;
+} some[] = {{TASK, "dkl and gradient"}, {SET, "dkl and gradient"}, {SAMPLES, "dkl"}, {DREAMS, "dkl"}};
+
 static const char *analysis_at(const void *context, int index)
 {
     (void)context;
@@ -346,12 +352,15 @@ static int run(const rc_option_value *value, int count, char **arguments)
                        : rc_wrong_usage(self, "unknown analysis '%s', expected %.*s", arguments[0],
                                         (int)strcspn(self->arguments, " "), self->arguments);
     }
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        if (value[some[i].option].given && strstr(some[i].analyses, what->name) == NULL)
+            return rc_wrong_usage(self, "--%s is for %s", options[some[i].option].name, some[i].analyses);
     rc_config any = rc_config_default(); /* a value that no run can have is wrong usage, whatever this run has */
     rc_status status = RC_OK;
     for (int i = 0; i < value[SET].repeats && status == RC_OK; i++)
         status = rc_config_set_pair(&any, value[SET].each[i]);
     if (status == RC_OK && value[SET].repeats > 0)
-        status = rc_config_check(&any);
+        status = rc_config_check_each(&any);
     if (status != RC_OK)
         return rc_wrong_settings(self, status);
     rc_memory_allow((size_t)value[MAX_MEMORY].integer, 0);

@@ -54,6 +54,12 @@ static int make(const rc_report_settings *settings, const char *out)
         code = save(out, &text, &about);
     else if (text.used > 0) /* every part of it has been escaped, and ends with its own line break */
         fwrite(text.bytes, 1, text.used, stdout);
+    if (code == RC_EXIT_DONE && about.copies > 0)
+        rc_note("left out: %d cop%s of runs that are there already", about.copies, about.copies == 1 ? "y" : "ies");
+    if (code == RC_EXIT_DONE && settings->table != NULL && about.tables == 0)
+        rc_note(
+            "the table '%s' is empty: these runs have none of its numbers; docs/report.md says where they come from",
+            settings->table);
     rc_text_free(&text);
     return code;
 }

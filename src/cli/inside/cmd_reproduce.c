@@ -215,7 +215,7 @@ static rc_status print_plan(const rc_reproduce_settings *s)
             print_command(s, &list.cell[i], methods);
     }
     if (status == RC_OK)
-        rc_print("%s: %d cells, %d done", s->artefact->name, list.cells, done);
+        rc_print("%s: %d cell%s, %d done", s->artefact->name, list.cells, list.cells == 1 ? "" : "s", done);
     rc_cell_list_free(&list);
     return status;
 }
@@ -227,8 +227,8 @@ static rc_status merge(const rc_option_value *folders, const rc_reproduce_settin
     for (int i = 0; i < folders->repeats; i++) {
         rc_merged merged;
         RC_TRY(rc_reproduce_merge(s, folders->each[i], &merged));
-        rc_note("%s: %d cells taken over, %d were here already, %d are of something else", folders->each[i],
-                merged.copied, merged.there, merged.foreign);
+        rc_note("%s: %d cell%s taken over; here already: %d, of something else: %d", folders->each[i], merged.copied,
+                merged.copied == 1 ? "" : "s", merged.there, merged.foreign);
         *foreign += merged.foreign;
     }
     return RC_OK;
@@ -425,11 +425,14 @@ static int reproduce(const rc_option_value *value, rc_reproduce_settings *s)
     rc_outlive_readers();
     rc_status status = rc_reproduce_run(s, &ended);
     if (ended.left_out > 0)
-        rc_note("%d cells were left out, because their data was not given: --data SET=PATH says where it is",
-                ended.left_out);
+        rc_note("left out, because their data was not given: %d cell%s; --data SET=PATH says where it is",
+                ended.left_out, ended.left_out == 1 ? "" : "s");
+    if (status != RC_OK && !ended.begun)
+        return rc_failed(NULL, status);
     int code = end(s, value, status);
     if (ended.failed > 0)
-        rc_complain("%d runs failed; the same command tries them again", ended.failed);
+        rc_complain("%d run%s failed; the same command tries %s again", ended.failed, ended.failed == 1 ? "" : "s",
+                    ended.failed == 1 ? "it" : "them");
     return code == RC_EXIT_DONE && ended.failed > 0 ? RC_EXIT_FAILED : code;
 }
 

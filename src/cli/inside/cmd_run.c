@@ -76,17 +76,32 @@ static const rc_option options[OPTIONS] = {
 
 /* ---- settings ------------------------------------------------------------------------------------------------ */
 
+/* Options that are settings, too. */
+static const struct {
+    int option;
+    const char *setting;
+} own[] = {{DATA, "data"},    {DECODE, "decode"}, {SEED, "seed"},       {ORDER, "order"},
+           {ORDERS, "order"}, {TASKS, "tasks"},   {TASKS, "task_sizes"}};
+
+/* A pair of --set, unless an option has set the same. */
+static rc_status set_pair(const rc_option_value *value, const char *pair, rc_config *config)
+{
+    size_t length = strcspn(pair, "=");
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (value[own[i].option].given && strlen(own[i].setting) == length &&
+            strncmp(own[i].setting, pair, length) == 0)
+            return rc_fail(RC_INVALID_ARGUMENT, "--%s and --set %s: which one?", options[own[i].option].name,
+                           own[i].setting);
+    return rc_config_set_pair(config, pair);
+}
+
 static rc_status read_config(const rc_option_value *value, const char *preset, const rc_log *log, rc_config *config)
 {
     *config = rc_config_default();
     RC_TRY(rc_config_load(config, preset, log));
-    static const struct {
-        int option;
-        const char *key;
-    } direct[] = {{DATA, "data"}, {DECODE, "decode"}, {SEED, "seed"}, {ORDER, "order"}};
-    for (size_t i = 0; i < sizeof direct / sizeof *direct; i++)
-        if (value[direct[i].option].given)
-            RC_TRY(rc_config_set(config, direct[i].key, value[direct[i].option].text));
+    for (size_t i = 0; own[i].option != ORDERS; i++) /* lists and tasks are read in their own way */
+        if (value[own[i].option].given)
+            RC_TRY(rc_config_set(config, own[i].setting, value[own[i].option].text));
     if (value[TASKS].given) {
         bool list = strchr(value[TASKS].text, ',') != NULL;
         RC_TRY(rc_config_set(config, list ? "task_sizes" : "tasks", value[TASKS].text));
@@ -94,8 +109,14 @@ static rc_status read_config(const rc_option_value *value, const char *preset, c
             RC_TRY(rc_config_set(config, "task_sizes", ""));
     }
     for (int i = 0; i < value[SET].repeats; i++)
-        RC_TRY(rc_config_set_pair(config, value[SET].each[i]));
-    return rc_config_check(config);
+        RC_TRY(set_pair(value, value[SET].each[i], config));
+    RC_TRY(rc_config_check(config));
+    if (value[ORDER].given && config->order != 0 && !rc_config_has_orders(config))
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "class_order is '%s', so that order %d would be the same as order 0: published, numpy and seed "
+                       "have several",
+                       config->class_order, config->order);
+    return RC_OK;
 }
 
 static rc_status read_methods(const char *list, rc_run_settings *settings)

@@ -1,0 +1,42 @@
+#include "api/nested.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "data/image.h"
+#include "data/listing.h"
+#include "data/reader.h"
+
+/* Has the folder other folders, and no picture beside them? */
+static rc_status has_folders_alone(const char *folder, bool *has)
+{
+    rc_listing listing;
+    int folders = 0, pictures = 0;
+    RC_TRY(rc_listing_look(folder, &listing));
+    rc_status status = RC_OK;
+    for (int i = 0; i < listing.count && pictures == 0 && status == RC_OK; i++) {
+        bool is_folder;
+        status = rc_has_folder(folder, listing.name[i], &is_folder);
+        folders += is_folder;
+        pictures += !is_folder && rc_image_name(listing.name[i]);
+    }
+    rc_listing_free(&listing);
+    *has = folders > 0 && pictures == 0;
+    return status;
+}
+
+rc_status rc_nested_find(const char *root, const rc_dataset *data, char deeper[RC_PATH_SIZE])
+{
+    bool nested = root != NULL && strcmp(data->format, "folder") == 0;
+    char path[RC_PATH_SIZE];
+    deeper[0] = '\0';
+    for (int i = 0; i < data->classes && nested; i++) {
+        RC_TRY(rc_path_in(root, data->class_name[i], path));
+        RC_TRY(has_folders_alone(path, &nested));
+        if (i == 0)
+            snprintf(deeper, RC_PATH_SIZE, "%s", path);
+    }
+    if (!nested)
+        deeper[0] = '\0';
+    return RC_OK;
+}
