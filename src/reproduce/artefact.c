@@ -34,9 +34,12 @@ static const rc_artefact artefacts[] = {
     {"fig-norm", "Figure 6: these norms in two tasks, four schemes", NULL, "norms"},
     {"fig-gradients", "Figure 7: direction of the head's gradients", NULL, "gradient"},
     {"published", "R-DFCIL, ABD, DeepInversion as their own code has them", NULL, NULL},
+    {"table-plus", "CwD+ beside CwD, and without each of its parts", NULL, NULL},
+    {"table-strong", "CwD+ and others in the strong recipe", NULL, NULL},
     {"table-main", "Tables 1, 2 and 3", TABLES, NULL},
     {"figures", "all figures that have data", FIGURES, NULL},
-    {"all", "everything above", TABLES ",table-debias,table-ablation,table-dkl,table-cost," FIGURES ",published", NULL},
+    {"all", "all that the paper has, and 'published'",
+     TABLES ",table-debias,table-ablation,table-dkl,table-cost," FIGURES ",published", NULL},
 };
 
 /* Settings of ABD's own code, which also made the published figures of DeepInversion (docs/methods/abd.md). */
@@ -66,31 +69,53 @@ static const line_row lines[] = {
     {"scheme-real-lce", "(b) real LCE", "real-lce", "-schemes", SCHEME, ""},
     {"scheme-real-hkd", "(c) real HKD", "real-hkd", "-schemes", SCHEME, ""},
     {"scheme-dreams-lce", "(d) dreams LCE", "sce", "-schemes", SCHEME, ""},
+    {"cwd+-without-drawn", "CwD+, none drawn", "cwd+", "-without-drawn", "plus_drawn=0", ""},
+    {"cwd+-without-moved", "CwD+, none moved", "cwd+", "-without-moved", "plus_statistics=dreams", ""},
+    {"cwd+-without-turned", "CwD+, none turned", "cwd+", "-without-turned", "rotations=off", ""},
+    {"cwd+-without-second", "CwD+, one generator", "cwd+", "-without-second", "generators=1", ""},
 };
 
 #define BUFFERS "er,er-5120,lode,lode-5120"
 #define DREAMS  "abd,rdfcil-published,rdfcil,cwd-abd,cwd"
+#define RECIPES "finetune,rdfcil,cwd,cwd+,joint"
 #define ALL     "cifar100,tiny-imagenet,imagenet100"
+
+/* Settings that all rows of a piece have in place of their own. */
+typedef struct recipe {
+    const char *folder, *settings;
+} recipe;
+/* docs/methods/cwd-plus.md: many small tasks take another schedule than few large ones. */
+#define VARIED "trivial=true cutout=8 cosine=true test_mirror=true test_shift=2 "
+static const recipe strong = {"-strong", VARIED "rotations=first epochs=300"},
+                    strong_20 = {"-strong", VARIED "rotations=all"};
 
 /* Data sets, numbers of tasks and rows of which an artefact takes every combination. */
 static const struct {
     const char *artefact, *sets, *tasks, *rows;
     int orders, stop_after; /* how many orders, at most; tasks to run, 0: all */
+    const recipe *recipe;   /* NULL: each row has its own settings */
 } pieces[] = {
-    {"table-cifar100", "cifar100", "5,10,20", "dgr," BUFFERS ",lwf,deepinversion," DREAMS, 3, 0},
-    {"table-tiny-imagenet", "tiny-imagenet", "5,10,20", BUFFERS "," DREAMS, 3, 0},
-    {"table-imagenet100", "imagenet100", "5,10,20", BUFFERS "," DREAMS, 1, 0},
-    {"table-debias", "cifar100", "5,10,20", "sce,ace,ssil,wa,cwd", 3, 0},
-    {"table-ablation", "cifar100", "5,10,20", "rdfcil,cwd-without-dce,cwd-without-war,cwd", 3, 0},
-    {"table-dkl", "cifar100", "2", "cwd", 1, 1},
-    {"table-cost", ALL, "5,10,20", "er,rdfcil,cwd", 1, 0},
-    {"fig-5tasks", "cifar100", "5", "rdfcil", 1, 0},
-    {"fig-debias", "cifar100", "5", "ace,ssil,wa,cwd", 1, 0},
+    {"table-cifar100", "cifar100", "5,10,20", "dgr," BUFFERS ",lwf,deepinversion," DREAMS, 3, 0, NULL},
+    {"table-tiny-imagenet", "tiny-imagenet", "5,10,20", BUFFERS "," DREAMS, 3, 0, NULL},
+    {"table-imagenet100", "imagenet100", "5,10,20", BUFFERS "," DREAMS, 1, 0, NULL},
+    {"table-debias", "cifar100", "5,10,20", "sce,ace,ssil,wa,cwd", 3, 0, NULL},
+    {"table-ablation", "cifar100", "5,10,20", "rdfcil,cwd-without-dce,cwd-without-war,cwd", 3, 0, NULL},
+    {"table-dkl", "cifar100", "2", "cwd", 1, 1, NULL},
+    {"table-cost", ALL, "5,10,20", "er,rdfcil,cwd", 1, 0, NULL},
+    {"fig-5tasks", "cifar100", "5", "rdfcil", 1, 0, NULL},
+    {"fig-debias", "cifar100", "5", "ace,ssil,wa,cwd", 1, 0, NULL},
     {"fig-parameters", "cifar100", "5,10,20",
-     "cwd-dce-0.01,cwd-dce-0.02,cwd,cwd-dce-0.1,cwd-dce-0.2,cwd-war-0.02,cwd-war-0.05,cwd-war-0.2,cwd-war-0.5", 3, 0},
-    {"fig-norm", ALL, "2", "scheme-dreams-hkd,scheme-real-lce,scheme-real-hkd,scheme-dreams-lce", 1, 0},
-    {"fig-gradients", "cifar100", "2", "scheme-dreams-lce", 1, 0},
-    {"published", "cifar100", "5,10,20", "rdfcil-published,abd-published,deepinversion-published", 3, 0},
+     "cwd-dce-0.01,cwd-dce-0.02,cwd,cwd-dce-0.1,cwd-dce-0.2,cwd-war-0.02,cwd-war-0.05,cwd-war-0.2,cwd-war-0.5", 3, 0,
+     NULL},
+    {"fig-norm", ALL, "2", "scheme-dreams-hkd,scheme-real-lce,scheme-real-hkd,scheme-dreams-lce", 1, 0, NULL},
+    {"fig-gradients", "cifar100", "2", "scheme-dreams-lce", 1, 0, NULL},
+    {"published", "cifar100", "5,10,20", "rdfcil-published,abd-published,deepinversion-published", 3, 0, NULL},
+    {"table-plus", "cifar100", "5,10,20", "cwd,cwd+", 3, 0, NULL},
+    {"table-plus", "cifar100", "5", "cwd+-without-drawn,cwd+-without-moved,cwd+-without-turned,cwd+-without-second", 1,
+     0, NULL},
+    {"table-plus", "tiny-imagenet", "5", "cwd,cwd+", 1, 0, NULL},
+    {"table-strong", "cifar100", "5,10", RECIPES, 3, 0, &strong},
+    {"table-strong", "cifar100", "20", RECIPES, 3, 0, &strong_20},
 };
 enum { PIECES = sizeof pieces / sizeof *pieces, MOST_ORDERS = 3 };
 
@@ -189,10 +214,15 @@ static bool is_there(const expansion *x, const char *path)
     return false;
 }
 
-static rc_status add_cell(expansion *x, const rc_paper_set *set, int tasks, int order, int stop_after, const char *row)
+static rc_status add_cell(expansion *x, int piece, const rc_paper_set *set, int tasks, int order, const char *row)
 {
-    rc_paper_cell cell = {.set = set, .tasks = tasks, .order = order, .stop_after = stop_after};
+    rc_paper_cell cell = {.set = set, .tasks = tasks, .order = order, .stop_after = pieces[piece].stop_after};
     RC_TRY(rc_paper_line_find(row, &cell.line));
+    if (pieces[piece].recipe != NULL) {
+        cell.line.folder = pieces[piece].recipe->folder;
+        cell.line.settings = pieces[piece].recipe->settings;
+        cell.line.paper = "";
+    }
     snprintf(cell.folder, sizeof cell.folder, "%s-%d%s/order-%d", set->name, tasks, cell.line.folder, order);
     snprintf(cell.path, sizeof cell.path, "%s/%s", cell.folder, cell.line.method->name);
     if (is_there(x, cell.path))
@@ -221,7 +251,7 @@ static rc_status add_piece(expansion *x, int piece, const rc_paper_set *set, int
         for (const char *r = pieces[piece].rows; next_word(&r, row, sizeof row);)
             if (is_listed(x->filter->tasks, tasks) && is_listed(x->filter->rows, row) &&
                 is_listed_number(x->filter->orders, order))
-                RC_TRY(add_cell(x, set, (int)strtol(tasks, NULL, 10), order, pieces[piece].stop_after, row));
+                RC_TRY(add_cell(x, piece, set, (int)strtol(tasks, NULL, 10), order, row));
     return RC_OK;
 }
 

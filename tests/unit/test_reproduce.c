@@ -49,6 +49,8 @@ static void every_name_has_the_cells_that_the_paper_has(void **state)
         {"fig-norm", 4 * 3},
         {"fig-gradients", 1},
         {"published", 3 * 3 * 3},
+        {"table-plus", 2 * 3 * 3 + 4 + 2}, /* the parts and Tiny-ImageNet in one order */
+        {"table-strong", 5 * 3 * 3},
         {"table-main", 108 + 81 + 27},
         {"figures", 1 + (4 - 1) + 81 + 12},
         {"all", 216 + 4 * 9 + 2 * 9 + 1 + 8 * 9 + 12 + 2 * 9},
@@ -310,6 +312,10 @@ static void rows_have_the_settings_of_their_own_code(void **state)
                  {"scheme-real-hkd", "real-hkd", "paper_no_refinement", "true"},
                  {"scheme-dreams-lce", "sce", "lambda_dce", "0"},
                  {"scheme-dreams-lce", "sce", "lambda_rkd", "0"},
+                 {"cwd+-without-drawn", "cwd+", "plus_drawn", "0"},
+                 {"cwd+-without-moved", "cwd+", "plus_statistics", "dreams"},
+                 {"cwd+-without-turned", "cwd+", "rotations", "off"},
+                 {"cwd+-without-second", "cwd+", "generators", "1"},
                  {"rdfcil", "rdfcil", "weight_prior", "0"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rc_paper_cell cell = {.set = rc_paper_set_at(0), .tasks = 5};
@@ -326,21 +332,50 @@ static void rows_have_the_settings_of_their_own_code(void **state)
     assert_int_equal(rc_paper_line_find("nothing", &line), RC_INVALID_ARGUMENT);
 }
 
+/* Nobody compares recipes: all rows of a number of tasks have one, and none stands beside the paper's numbers. */
+static void the_strong_recipe_is_one_for_all_rows(void **state)
+{
+    (void)state;
+    static const char *const recipe[] = {"trivial=true", "cutout=8", "cosine=true", "test_mirror=true", "test_shift=2"};
+    rc_cell_list list = cells_of("table-strong", (rc_cell_filter){0});
+    for (int i = 0; i < list.cells; i++) {
+        const rc_paper_cell *cell = &list.cell[i];
+        rc_config config, expected = rc_config_default();
+        char name[64];
+        snprintf(name, sizeof name, "cifar100-%d", cell->tasks);
+        SUCCEEDS(rc_config_load(&expected, name, NULL));
+        for (size_t s = 0; s < sizeof recipe / sizeof *recipe; s++)
+            SUCCEEDS(rc_config_set_pair(&expected, recipe[s]));
+        SUCCEEDS(rc_config_set_pair(&expected, cell->tasks == 20 ? "rotations=all" : "rotations=first"));
+        SUCCEEDS(rc_config_set_pair(&expected, cell->tasks == 20 ? "epochs=200" : "epochs=300"));
+        expected.order = cell->order;
+        SUCCEEDS(rc_paper_cell_config(cell, 1, &config));
+        assert_same_config(&config, &expected);
+        snprintf(name, sizeof name, "cifar100-%d-strong/order-%d", cell->tasks, cell->order);
+        assert_string_equal(cell->folder, name);
+        assert_string_equal(cell->line.paper, "");
+    }
+    rc_cell_list_free(&list);
+}
+
 /* Rows of one folder share its run, so they must share all settings. */
 static void cells_of_a_folder_have_one_configuration(void **state)
 {
     (void)state;
-    rc_cell_list list = cells_of("all", (rc_cell_filter){0});
-    for (int i = 1; i < list.cells; i++) {
-        rc_config a, b;
-        if (strcmp(list.cell[i].folder, list.cell[i - 1].folder) != 0)
-            continue;
-        SUCCEEDS(rc_paper_cell_config(&list.cell[i], 1, &a));
-        SUCCEEDS(rc_paper_cell_config(&list.cell[i - 1], 1, &b));
-        assert_same_config(&a, &b);
-        assert_int_equal(list.cell[i].stop_after, list.cell[i - 1].stop_after);
+    static const char *const names[] = {"all", "table-plus", "table-strong"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        rc_cell_list list = cells_of(names[n], (rc_cell_filter){0});
+        for (int i = 1; i < list.cells; i++) {
+            rc_config a, b;
+            if (strcmp(list.cell[i].folder, list.cell[i - 1].folder) != 0)
+                continue;
+            SUCCEEDS(rc_paper_cell_config(&list.cell[i], 1, &a));
+            SUCCEEDS(rc_paper_cell_config(&list.cell[i - 1], 1, &b));
+            assert_same_config(&a, &b);
+            assert_int_equal(list.cell[i].stop_after, list.cell[i - 1].stop_after);
+        }
+        rc_cell_list_free(&list);
     }
-    rc_cell_list_free(&list);
 }
 
 /* ---- shrinking -------------------------------------------------------------------------------------------------- */
@@ -477,6 +512,7 @@ int main(void)
         cmocka_unit_test(names_have_their_analyses),
         cmocka_unit_test(rows_know_the_papers_numbers),
         cmocka_unit_test(rows_have_the_settings_of_their_own_code),
+        cmocka_unit_test(the_strong_recipe_is_one_for_all_rows),
         cmocka_unit_test(cells_of_a_folder_have_one_configuration),
         cmocka_unit_test(a_scale_shrinks_settings),
         cmocka_unit_test(what_was_shrunk_is_told),
