@@ -18,7 +18,8 @@ typedef enum rc_option_type {
     RC_OPTION_INTEGER, /* in low .. high */
     RC_OPTION_SIZE,    /* of memory, in bytes: 512M, 2G */
     RC_OPTION_TEXT,
-    RC_OPTION_LIST /* text, any number of times */
+    RC_OPTION_OUTPUT, /* text: the file or folder that is written; '-', which is stdout elsewhere, is refused */
+    RC_OPTION_LIST    /* text, any number of times */
 } rc_option_type;
 
 /* One row of a command's table: serves parsing and --help. */

@@ -25,7 +25,7 @@ enum {
 };
 
 static const rc_option options[OPTIONS] = {
-    [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", "dreams", "where the pictures go", 0, 0},
+    [OUT] = {"out", RC_OPTION_OUTPUT, "FOLDER", "dreams", "where the pictures go", 0, 0},
     [BESIDE] = {"beside", RC_OPTION_TEXT, "DATA", NULL, "lay real images of these classes beside the dreams", 0, 0},
     [PER_CLASS] = {"per-class", RC_OPTION_INTEGER, "N", "16", "dreams of each class", 1, 4096},
     [STEPS] = {"steps", RC_OPTION_INTEGER, "N", NULL, "steps of inversion; the model's own, at most 500", 1, 10000000},

@@ -8,10 +8,10 @@
 enum { ONNX, TORCH, C_HEADER, FORMATS, FORCE = FORMATS, MAX_MEMORY, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
-    [ONNX] = {"onnx", RC_OPTION_TEXT, "FILE", NULL, "for ONNX Runtime, OpenCV and others: a graph, opset 17", 0, 0},
-    [TORCH] = {"torch", RC_OPTION_TEXT, "FILE", NULL, "for PyTorch: safetensors with the names of the net's state_dict",
-               0, 0},
-    [C_HEADER] = {"c-header", RC_OPTION_TEXT, "FILE", NULL, "for boards: weights and a predictor in plain C", 0, 0},
+    [ONNX] = {"onnx", RC_OPTION_OUTPUT, "FILE", NULL, "for ONNX Runtime, OpenCV and others: a graph, opset 17", 0, 0},
+    [TORCH] = {"torch", RC_OPTION_OUTPUT, "FILE", NULL,
+               "for PyTorch: safetensors with the names of the net's state_dict", 0, 0},
+    [C_HEADER] = {"c-header", RC_OPTION_OUTPUT, "FILE", NULL, "for boards: weights and a predictor in plain C", 0, 0},
     [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace files that exist", 0, 0},
     [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
 };

@@ -7,7 +7,7 @@
 enum { OUT, AS, CLASSES, FORCE, MAX_MEMORY, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
-    [OUT] = {"out", RC_OPTION_TEXT, "FILE", NULL, "where the model goes (required)", 0, 0},
+    [OUT] = {"out", RC_OPTION_OUTPUT, "FILE", NULL, "where the model goes (required)", 0, 0},
     [AS] = {"as", RC_OPTION_TEXT, "NET", "auto", "whose weights they are; auto: recognised by names and shapes", 0, 0},
     [CLASSES] = {"classes", RC_OPTION_TEXT, "FILE", NULL, "names of the classes, one a line; else they are numbered", 0,
                  0},

@@ -36,7 +36,7 @@ enum {
 };
 
 static const rc_option options[OPTIONS] = {
-    [OUT] = {"out", RC_OPTION_TEXT, "FILE", NULL, "where the model goes (required)", 0, 0},
+    [OUT] = {"out", RC_OPTION_OUTPUT, "FILE", NULL, "where the model goes (required)", 0, 0},
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME", NULL,
                 "how to learn ('recollect methods' explains); the model's own (cwd+ after cwd), else cwd", 0, 0},
     [ADAPT] = {"adapt", RC_OPTION_TEXT, "head|top|all", NULL,

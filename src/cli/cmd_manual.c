@@ -90,7 +90,8 @@ static void print_program(void)
     rc_roff_text("A model is one file that holds weights, class names and the statistics of its features, but no "
                  "image. 'learn' adds the classes of a folder of images to it: the old ones are dreamt back out of the "
                  "model itself. Results go to stdout, everything else to stderr. Files that exist are not replaced "
-                 "without --force, models are written whole or not at all.");
+                 "without --force, models are written whole or not at all. No file is written to stdout: the "
+                 "name '-' is refused.");
     rc_print_own(".SH COMMANDS");
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++) {
         rc_print_own(".TP\n.BR recollect\\-%s (1)", command->name);

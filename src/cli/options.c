@@ -189,6 +189,11 @@ static const char *set_value(const rc_option *o, const char *text, rc_option_val
     }
     if (o->type == RC_OPTION_SIZE && !parse_size(text, &value->integer))
         return "a size such as 512M or 2G";
+    if (o->type == RC_OPTION_OUTPUT && strcmp(text, "-") == 0) {
+        snprintf(room, size, "%s; '-' does not stand for stdout here (a %s of that name is './-')", o->argument,
+                 o->argument);
+        return room;
+    }
     if (o->type == RC_OPTION_TEXT && strchr(o->argument, '|') && !is_choice(o->argument, text))
         return o->argument;
     return NULL;

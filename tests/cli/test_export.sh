@@ -52,6 +52,10 @@ expect 0 "net.h: " export model.safetensors --onnx net.onnx --torch net.safetens
 cat net.onnx net.safetensors net.h >second
 cmp -s first second || fail "the same model gives other bytes"
 expect 1 "not a model of recollect" export net.safetensors --onnx again.onnx
+expect 2 "option '--onnx' is '-', expected FILE" export model.safetensors --onnx -
+[ ! -e ./- ] || fail "a file called '-' was written"
+expect 0 "./-: " export model.safetensors --onnx ./-
+cmp -s net.onnx ./- || fail "a file called './-' is another one"
 (ulimit -f 1; "$recollect" export model.safetensors --c-header large.h) >out.txt 2>&1
 [ $? -eq 1 ] || fail "a header that cannot be written: $(cat out.txt)"
 [ -z "$(ls large.h* 2>/dev/null)" ] || fail "half of a header: $(ls large.h*)"

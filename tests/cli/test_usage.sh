@@ -50,6 +50,25 @@ for size in much 0 -1 1.5G 2Gb '' 9999999999G; do
         selftest --device-memory "$size"
 done
 expect 1 only-stderr "a limit of device memory is there on backend cuda alone" selftest --device-memory 512M --op sgd
+# What is written goes to a file or a folder that has a name: elsewhere '-' means stdout.
+while read -r option what arguments; do
+    # shellcheck disable=SC2086
+    expect 2 only-stderr "option '--$option' is '-', expected $what; '-' does not stand for stdout here (a $what of that name is './-')" \
+        $arguments "--$option" -
+done <<OUTPUTS
+out FILE import weights
+out FILE learn photos
+out FOLDER dream model
+onnx FILE export model
+torch FILE export model
+c-header FILE export model
+out FOLDER run demo
+out FOLDER reproduce fig-5tasks
+out FILE analyze norms run
+out FILE report run
+out FILE pack photos
+OUTPUTS
+expect 2 only-stderr "option '--out' is '-', expected" pack photos --out=-
 expect 2 only-stderr "unexpected argument 'now'" selftest now
 expect 2 only-stderr "did you mean 'conv_forward'?" selftest --op conv_forwrd
 expect 2 only-stderr "did you mean 'sgd'?" bench --op sdg

@@ -43,7 +43,7 @@ static const rc_option options[OPTIONS] = {
     [DREAMS] = {"dreams", RC_OPTION_INTEGER, "N", "0", "dkl: dreams of each inversion; 0: as many as real images", 0,
                 10000000},
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print everything as JSON", 0, 0},
-    [OUT] = {"out", RC_OPTION_TEXT, "FILE", NULL, "write everything as JSON to a file, too", 0, 0},
+    [OUT] = {"out", RC_OPTION_OUTPUT, "FILE", NULL, "write everything as JSON to a file, too", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "leave out images that cannot be read", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, RC_BACKENDS, "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,

@@ -23,7 +23,7 @@ enum {
 };
 
 static const rc_option options[OPTIONS] = {
-    [OUT] = {"out", RC_OPTION_TEXT, "FILE", NULL, "where the pack goes (required); no file is replaced", 0, 0},
+    [OUT] = {"out", RC_OPTION_OUTPUT, "FILE", NULL, "where the pack goes (required); no file is replaced", 0, 0},
     [SIZE] = {"size", RC_OPTION_TEXT, "N", NULL, "pixels of the images on each side; else as 'run' has it", 0, 0},
     [RESIZE] = {"resize", RC_OPTION_TEXT, "N", NULL, "shorter side before the middle is cut out; else the size", 0, 0},
     [INTERPOLATION] = {"interpolation", RC_OPTION_TEXT, "bilinear|bicubic", NULL, "how images are scaled", 0, 0},

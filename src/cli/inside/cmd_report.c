@@ -10,7 +10,7 @@
 enum { OUT, MARKDOWN, LATEX, CSV, TABLE, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
-    [OUT] = {"out", RC_OPTION_TEXT, "FILE", NULL, "where it goes; else report.html in RUN, or tables to the terminal",
+    [OUT] = {"out", RC_OPTION_OUTPUT, "FILE", NULL, "where it goes; else report.html in RUN, or tables to the terminal",
              0, 0},
     [MARKDOWN] = {"markdown", RC_OPTION_FLAG, NULL, NULL, "the tables alone, as Markdown", 0, 0},
     [LATEX] = {"latex", RC_OPTION_FLAG, NULL, NULL, "the tables alone, as LaTeX (booktabs)", 0, 0},

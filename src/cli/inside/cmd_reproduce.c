@@ -38,7 +38,7 @@ static const rc_option options[OPTIONS] = {
     [LIST] = {"list", RC_OPTION_FLAG, NULL, NULL, "print the names, and how many cells each takes", 0, 0},
     [DATA] = {"data", RC_OPTION_LIST, "[SET=]PATH", NULL,
               "where a data set lies: cifar100=, tiny-imagenet=, imagenet100=", 0, 0},
-    [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", "paper", "where results go; names share it", 0, 0},
+    [OUT] = {"out", RC_OPTION_OUTPUT, "FOLDER", "paper", "where results go; names share it", 0, 0},
     /* Nobody reads it. It is there because messages of runs name it ("--resume goes on from there"). */
     [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "changes nothing: what is there is always gone on with", 0, 0},
     [SCALE] = {"scale", RC_OPTION_TEXT, "PART", "1", "less than 1: fewer images, epochs and steps, to try it", 0, 0},

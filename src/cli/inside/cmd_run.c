@@ -46,7 +46,7 @@ static const rc_option options[OPTIONS] = {
     [DATA] = {"data", RC_OPTION_TEXT, "PATH", NULL, "where the images are; 'procedural' makes some", 0, 0},
     [DECODE] = {"decode", RC_OPTION_TEXT, "memory|stream", NULL,
                 "stream: pictures are decoded whenever they are read, for training through random windows", 0, 0},
-    [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", NULL, "where results go (required)", 0, 0},
+    [OUT] = {"out", RC_OPTION_OUTPUT, "FOLDER", NULL, "where results go (required)", 0, 0},
     [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with the run in that folder, or begin it", 0, 0},
     [SHARE] = {"share", RC_OPTION_FLAG, NULL, NULL, "work on the folder with other processes that share it", 0, 0},
     [LEASE] = {"lease", RC_OPTION_TEXT, "SECONDS", "60", "with --share: when a silent process counts as dead", 0, 0},
