@@ -77,6 +77,10 @@ grep -q '^part 2 of 4 has no cells: there are fewer runs than parts$' message ||
 rm -r nowhere
 reproduce published --plan --only rdfcil-published --tasks 5 --orders 0 --out nowhere >plan.txt
 grep -q -- '--set weight_prior=0.001 --set diversity_epsilon=0 --data' plan.txt || fail "published settings are not in the plan"
+# Shrunken: what the row has is shrunken, too.
+reproduce published --plan --only abd-published --tasks 5 --scale 0.02 --out nowhere >plan.txt
+grep -qE -- '^  recollect run .* --set net=resnet-small .* --set epochs=5 --set refine_epochs=0 --set milestone=2,3,4 .* --set weight_prior=0.001 ' plan.txt ||
+    fail "a shrunken plan lacks settings: $(cat plan.txt)"
 
 # ---- a table, once and again -----------------------------------------------------------------------------------------
 part=(table-ablation "${small[@]}" --tasks 5 --only rdfcil,cwd)
@@ -97,6 +101,12 @@ grep -q "^cifar100,5,cwd,cwd,1,$(printf %.6g "$last")," whole/table-ablation.csv
 [ "$(grep -c '"done": true' whole/table-ablation.json)" -eq 2 ] || fail "the JSON has not two cells that are done"
 grep -q '"command_line": "recollect reproduce table-ablation --data' whole/cifar100-5/order-0/run.json ||
     fail "run.json does not say how it was made"
+# The command that a plan prints of it has the same settings.
+reproduce "${part[@]}" --plan --out whole >plan.txt
+command=$(sed -n 's/^  recollect //p' plan.txt)
+# shellcheck disable=SC2086
+"$program" $command --print-config | cmp - whole/cifar100-5/order-0/config.yaml ||
+    fail "the command of a plan has other settings: $(cat plan.txt)"
 before=$(stat -c %Y.%s whole/cifar100-5/order-0/*/results.json)
 reproduce "${part[@]}" --out whole >again.txt 2>again.log
 ! grep -q '^run ' again.log || fail "what is done was run again: $(cat again.log)"

@@ -164,30 +164,52 @@ static rc_status read_settings(const rc_option_value *value, const char *name, r
 
 enum { MOST_METHODS = 512 }; /* bytes of their names */
 
-/* The settings of a row, as a command line has them. */
-static void print_set_options(const char *settings, char *text, size_t size)
+/* "[80, 120]" as a command line has it: 80,120. */
+static void strip_list(char *value)
 {
-    size_t used = 0;
-    text[0] = '\0';
-    for (const char *p = settings; *p != '\0' && used < size;) {
-        size_t length = strcspn(p, " ");
-        used += (size_t)snprintf(text + used, size - used, " --set %.*s", (int)length, p);
-        p += length + (p[length] == ' ');
-    }
+    char *end = value;
+    for (const char *p = value; *p != '\0'; p++)
+        if (strchr("[ ]", *p) == NULL)
+            *end++ = *p;
+    *end = '\0';
 }
 
-/* A whole run as the command that does the same. */
-static void print_command(const rc_reproduce_settings *s, const rc_paper_cell *cell, const char *methods)
+/* What the row and the scale change of the preset, as a command line has it. */
+static rc_status print_set_options(const rc_paper_cell *cell, double scale, char *text, size_t size)
 {
-    char set[512], stop[32] = "", preset[64];
+    char before[RC_CONFIG_VALUE], now[RC_CONFIG_VALUE];
+    rc_paper_cell plain = *cell;
+    rc_config preset, config;
+    rc_config_item item;
+    size_t used = 0;
+    text[0] = '\0';
+    plain.line.settings = "";
+    RC_TRY(rc_paper_cell_config(&plain, 1, &preset));
+    RC_TRY(rc_paper_cell_config(cell, scale, &config));
+    for (int i = 0; rc_config_item_at(i, &item) && used < size; i++) {
+        RC_TRY(rc_config_get(&preset, item.name, before, sizeof before));
+        RC_TRY(rc_config_get(&config, item.name, now, sizeof now));
+        if (strcmp(before, now) == 0)
+            continue;
+        strip_list(now);
+        used += (size_t)snprintf(text + used, size - used, " --set %s=%s", item.name, now);
+    }
+    return RC_OK;
+}
+
+/* A run as the command that does the same. */
+static rc_status print_command(const rc_reproduce_settings *s, const rc_paper_cell *cell, const char *methods)
+{
+    char set[1024], stop[32] = "", preset[64];
     const char *data = s->data[rc_paper_set_index(cell->set)];
     bool known = cell->tasks == 5 || cell->tasks == 10 || cell->tasks == 20;
-    print_set_options(cell->line.settings, set, sizeof set);
+    RC_TRY(print_set_options(cell, s->scale, set, sizeof set));
     snprintf(preset, sizeof preset, known ? "%s-%d" : "%s-5 --tasks %d", cell->set->name, cell->tasks);
     if (cell->stop_after > 0)
         snprintf(stop, sizeof stop, " --stop-after %d", cell->stop_after);
     rc_print("  recollect run %s --method %s --order %d%s%s --data %s --out %s/%s --resume", preset, methods,
              cell->order, set, stop, data != NULL ? data : cell->set->name, s->out, cell->folder);
+    return RC_OK;
 }
 
 static rc_status print_plan(const rc_reproduce_settings *s)
@@ -211,8 +233,7 @@ static rc_status print_plan(const rc_reproduce_settings *s)
             break;
         rc_cell_list_methods(&list, i, end, NULL, methods, sizeof methods);
         rc_print("%s: %s (%d left)", list.cell[i].folder, methods, left);
-        if (s->scale >= 1)
-            print_command(s, &list.cell[i], methods);
+        status = print_command(s, &list.cell[i], methods);
     }
     if (status == RC_OK)
         rc_print("%s: %d cell%s, %d done", s->artefact->name, list.cells, list.cells == 1 ? "" : "s", done);
