@@ -85,8 +85,8 @@ static rc_status identify(rc_lesson_checkpoint *c, const rc_saved_model *before,
     rc_settings_hash(&config, settings);
     RC_TRY(hash_data(taught, labels, images, held_out, data));
     RC_TRY(hash_model(before, model));
-    snprintf(c->fingerprint, sizeof c->fingerprint, "method=%s settings=%s data=%s model=%s",
-             taught->learner.method->name, settings, data, model);
+    snprintf(c->fingerprint, sizeof c->fingerprint, "method=%s settings=%s data=%s model=%s seed=%llu",
+             taught->learner.method->name, settings, data, model, (unsigned long long)config.settings.seed);
     return RC_OK;
 }
 

@@ -87,11 +87,27 @@ static const char *find_part(const char *fingerprint, const char *key, int *leng
     return at != NULL ? at : "";
 }
 
+/* "another seed (1, where this run has 7)", where both have one and they differ. */
+static bool name_seed(const char *found, const char *expected, char *text, size_t size)
+{
+    static const char key[] = "seed=";
+    const int before = (int)sizeof key - 1;
+    int a_length, b_length;
+    const char *a = find_part(found, key, &a_length), *b = find_part(expected, key, &b_length);
+    if (a_length == 0 || b_length == 0 || (a_length == b_length && memcmp(a, b, (size_t)a_length) == 0))
+        return false;
+    snprintf(text, size, "another seed (%.*s, where this run has %.*s)", a_length - before, a + before,
+             b_length - before, b + before);
+    return true;
+}
+
 /* "other settings, other data", as far as it fits. */
 static void name_parts(const char *found, const char *expected, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = '\0';
+    if (name_seed(found, expected, text, size)) /* from it settings and data, whose images it chooses, differ, too */
+        return;
     for (int i = 0; i < PARTS; i++) {
         int a_length, b_length;
         const char *a = find_part(found, parts[i].key, &a_length), *b = find_part(expected, parts[i].key, &b_length);

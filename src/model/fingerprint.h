@@ -8,6 +8,8 @@
  *   data      every image, every label, the shape, the names of the classes
  *   classes   their order, and how tasks divide them
  *   model     of a lesson: the model before it
+ *   seed      of a lesson: the number itself, which is one of the settings and also chooses the images that are held
+ *             out; where it differs, a message says that alone
  *
  * What may change while a run is stopped is not in it: where the data lies, the folder of the run, backend, precision
  * and threads, jobs, how often checkpoints are written, how many tasks to run, the program's version. So a run may be
