@@ -257,32 +257,36 @@ static rc_status forecast_run(experiment *x, rc_backend *backend)
 
 /* ---- how it ended --------------------------------------------------------------------------------------------- */
 
-/* The summary of what is done here, and of what others have done in the folder. `tell`: it is printed, too. */
+/* The summary of what is done here, and of what else is in the folder. `tell`: it is printed, too, if it says more than
+ * the tables. */
 static rc_status sum_up(const experiment *x, const rc_cell_end *end, const rc_others *others, bool tell)
 {
     const rc_run_settings *s = x->settings;
-    size_t own = (size_t)x->cells, all = own + (size_t)(others->trials * (s->methods + 1));
-    rc_cell *cell = rc_alloc(NULL, all * sizeof *cell); /* copies, whose results stay where they are */
-    rc_cell_end *ends = rc_alloc_zeroed(NULL, all, sizeof *ends);
+    int row = others->methods + 1, all = (x->trials + others->trials) * row;
+    rc_cell *cell = rc_alloc(NULL, (size_t)all * sizeof *cell); /* copies, whose results stay where they are */
+    rc_cell_end *ends = rc_alloc_zeroed(NULL, (size_t)all, sizeof *ends);
     rc_status status = cell != NULL && ends != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     rc_summary summary = {.cell = cell,
                           .end = ends,
                           .trials = x->trials + others->trials,
-                          .methods = s->methods,
+                          .methods = others->methods,
                           .jobs = x->jobs,
                           .seconds = rc_now() - x->began,
                           .command_line = s->command_line,
                           .folder = s->out};
-    if (status == RC_OK) {
-        memcpy(cell, x->cell, own * sizeof *cell);
-        memcpy(ends, end, own * sizeof *ends);
-        for (size_t i = own; i < all; i++) {
-            cell[i] = others->cell[i - own];
+    for (int i = 0; i < all && status == RC_OK; i++) {
+        int trial = i / row, method = i % row - 1;
+        if (trial < x->trials && method < s->methods) {
+            const rc_cell *own = cell_of(x, trial, method);
+            cell[i] = *own;
+            ends[i] = end[own - x->cell];
+        } else {
+            cell[i] = others->cell[i];
             ends[i].status = rc_cell_done(&cell[i]) ? RC_OK : RC_CANCELLED;
         }
-        if (summary.trials > 1 && tell)
-            status = rc_summary_print(&summary, s->line, s->watch.user);
     }
+    if (status == RC_OK && tell && (summary.trials > 1 || summary.methods > s->methods))
+        status = rc_summary_print(&summary, s->line, s->watch.user);
     if (status == RC_OK)
         status = rc_summary_write(&summary);
     rc_free(NULL, cell);
@@ -290,20 +294,18 @@ static rc_status sum_up(const experiment *x, const rc_cell_end *end, const rc_ot
     return status;
 }
 
-/* Others who share the folder may have lists of their own; what they end while this is written, is written once more:
- * whoever writes last has seen all. */
+/* What others who share the folder end while this is written, is written once more: whoever writes last has seen
+ * all. */
 static rc_status sum_up_all(const experiment *x, const rc_cell_end *end, bool tell)
 {
     const rc_run_settings *s = x->settings;
-    bool shared = s->lease_seconds > 0 && (s->orders > 0 || s->seeds > 0);
-    for (int written = -1;; tell = false) {
-        rc_others others = {0};
-        if (shared)
-            RC_TRY(rc_others_read(s->out, x->trial, x->trials, s->orders > 0, s->seeds > 0, s->method, s->methods,
-                                  &others));
+    const rc_log *log = &s->watch.log;
+    for (int written = -1;; tell = false, log = NULL) {
+        rc_others others;
+        RC_TRY(rc_others_read(s, x->trial, x->trials, log, &others));
         int done = rc_others_done(&others);
         rc_status status = done > written ? sum_up(x, end, &others, tell) : RC_OK;
-        bool last = done <= written || !shared || status != RC_OK;
+        bool last = done <= written || s->lease_seconds <= 0 || status != RC_OK;
         written = done;
         rc_others_free(&others);
         if (last)

@@ -7,7 +7,8 @@
  *   OUT/METHOD/checkpoint.safetensors    where an unfinished task is
  *   OUT/METHOD/results.json, results.txt, tasks.csv, classes.csv, confusion.csv
  *   OUT/METHOD/events.jsonl, scalars.csv, events.out.tfevents.*, task-N-dreams.png      logs (docs/logs.md)
- *   OUT/summary.json, .csv, .txt         every method's accuracies, mean and deviation over the orders
+ *   OUT/summary.json, .csv, .txt         every method's accuracies, mean and deviation over the orders, of all that lie
+ *                                        there, earlier runs' too
  *
  * With a list of orders (or seeds) everything but the summary is in OUT/order-N (OUT/seed-N, OUT/order-N-seed-M), each
  * of which looks like the folder of a run of that order alone.

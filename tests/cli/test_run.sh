@@ -132,7 +132,7 @@ done <claimed
 # ---- asked for again ----------------------------------------------------------------------------------------------------
 refused 1 '--resume goes on with it' small.yaml --out whole
 "${run[@]}" --out whole --seed 3 --resume >again.txt 2>/dev/null
-grep '^CwD ' whole.txt | cmp -s - <(grep '^CwD ' again.txt) || fail "a finished run shows other results: $(cat again.txt)"
+grep '^CwD ' whole.txt | cmp -s - <(grep -m 1 '^CwD ' again.txt) || fail "a finished run shows other results: $(cat again.txt)"
 "${run[@]}" --out other --seed 4 --stop-after 2 >/dev/null 2>&1
 ! cmp -s whole/cwd/task-2.safetensors other/cwd/task-2.safetensors || fail "the seed changes nothing"
 # A method that comes later begins from the same first task, and two runs give the same bits.
@@ -140,6 +140,10 @@ grep '^CwD ' whole.txt | cmp -s - <(grep '^CwD ' again.txt) || fail "a finished 
 "${run[@]}" --out later --seed 3 --method cwd --resume >/dev/null 2>message || fail "a method added later: $(cat message)"
 cmp -s whole/cwd/task-3.safetensors later/cwd/task-3.safetensors || fail "a method added later ended differently"
 cmp -s whole/finetune/task-2.safetensors later/finetune/task-2.safetensors || fail "fine-tuning alone ended differently"
+# The summary covers all that the folder has, also of methods that were not asked for this time.
+"${run[@]}" --out later --seed 3 --method cwd --stop-after 2 --resume >later.txt 2>message || fail "$(cat message)"
+[ "$(cut -d, -f1-2 later/summary.csv)" = $'method,runs\ncwd,1\nfinetune,1' ] || fail "it is not summed up: $(cat later/summary.csv)"
+grep -q '^Fine-tuning .* 1/1 ' later.txt || fail "the summary lacks a method: $(cat later.txt)"
 
 # Nothing that is there is replaced: not the configuration of somebody who works in the same folder, nor a summary.
 mkdir mine && cp small.yaml mine/config.yaml

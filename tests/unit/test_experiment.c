@@ -386,23 +386,26 @@ static void start_orders(const char *out, int first, int last)
         run.settings.order[run.settings.orders++] = first++;
 }
 
-/* The rows of summary.json: "order-0/finetune done" and so on. */
+/* The runs of all rows of summary.json: "order-0/finetune done" and so on. */
 static void assert_summary(const char *folder, const char *expected)
 {
     static page found;
     char path[64];
     rc_json *json;
-    const rc_json *methods, *runs, *row = NULL;
+    const rc_json *methods, *method = NULL;
     found = (page){.used = 0};
     snprintf(path, sizeof path, "%s/summary.json", folder);
     SUCCEEDS(rc_json_load(path, 1 << 20, &json));
     SUCCEEDS(rc_json_get_array(json, "methods", &methods));
-    SUCCEEDS(rc_json_get_array(rc_json_next(methods, NULL), "runs", &runs));
-    while ((row = rc_json_next(runs, row)) != NULL) {
-        char line[128];
-        snprintf(line, sizeof line, "%s %s", rc_json_string(rc_json_member(row, "path")),
-                 rc_json_string(rc_json_member(row, "state")));
-        page_add_line(&found, line);
+    while ((method = rc_json_next(methods, method)) != NULL) {
+        const rc_json *runs, *row = NULL;
+        SUCCEEDS(rc_json_get_array(method, "runs", &runs));
+        while ((row = rc_json_next(runs, row)) != NULL) {
+            char line[128];
+            snprintf(line, sizeof line, "%s %s", rc_json_string(rc_json_member(row, "path")),
+                     rc_json_string(rc_json_member(row, "state")));
+            page_add_line(&found, line);
+        }
     }
     rc_json_free(json);
     assert_string_equal(found.text, expected);
@@ -450,6 +453,45 @@ static void each_part_runs_its_orders(void **state)
     assert_holds(run.log.text, "note: out/order-3 holds no run to go on with, so one begins there\n");
     assert_null(strstr(run.log.text, "order-2"));
     assert_null(strstr(run.results.text, "order 2, "));
+}
+
+/* A command that asks for fewer methods or orders than the folder has sums up all of them. */
+static void one_summary_covers_what_was_run_before(void **state)
+{
+    (void)state;
+    size_t before = rc_bytes_allocated();
+    small_run_start(&run, "one");
+    small_run_do(&run);
+    assert_summary("one", "cwd done\nfinetune done\n");
+    assert_null(strstr(run.results.text, "mean over runs")); /* the table has it all */
+    small_run_start_one(&run, "one", "finetune");
+    run.settings.resume = true;
+    small_run_do(&run);
+    assert_summary("one", "finetune done\ncwd done\n");
+    assert_holds(run.results.text, "\nmean over runs");
+    assert_holds(run.results.text, "\nCwD ");
+    assert_int_equal(run.log.lines, 0);
+    start_orders("out", 0, 2);
+    run.settings.stop_after = 1;
+    small_run_do(&run);
+    small_run_start_one(&run, "out", "er");
+    run.settings.order[run.settings.orders++] = 1;
+    run.settings.stop_after = 1;
+    run.settings.resume = true;
+    small_run_do(&run);
+    assert_summary("out", "order-1/er done\norder-0/er stopped\norder-2/er stopped\n"
+                          "order-1/finetune done\norder-0/finetune done\norder-2/finetune done\n");
+    assert_holds(run.results.text, "    1/3 ");
+    assert_holds(run.results.text, "    3/3 ");
+    /* What is damaged or of something else is left out, and nobody's work is lost for it. */
+    data_write_text("out/order-1/finetune/results.json", "{");
+    data_write_text("out/order-2/run.json", "{");
+    small_run_do(&run);
+    assert_summary("out", "order-1/er done\norder-0/er stopped\norder-1/finetune stopped\norder-0/finetune done\n");
+    assert_holds(run.log.text,
+                 "warning: the summary is without what cannot be read: out/order-1/finetune/results.json");
+    assert_holds(run.log.text, "warning: the summary is without what cannot be read: out/order-2/run.json");
+    assert_int_equal(rc_bytes_allocated(), before);
 }
 
 static void share(void)
@@ -768,6 +810,7 @@ int main(void)
         IN_FOLDER(a_checkpoint_that_cannot_be_removed_is_told),
         IN_FOLDER(a_stop_ends_with_the_run),
         IN_FOLDER(each_part_runs_its_orders),
+        IN_FOLDER(one_summary_covers_what_was_run_before),
         IN_FOLDER(one_summary_covers_what_others_have_run),
         IN_FOLDER(what_ends_meanwhile_is_written_too),
         IN_FOLDER(a_finished_run_without_memory_is_as_it_was),
