@@ -44,8 +44,10 @@ refused() {
 
 # ---- names and usage -------------------------------------------------------------------------------------------------
 reproduce --list >list.txt
-[ "$(wc -l <list.txt)" -eq 16 ] || fail "the list has not 16 names"
+[ "$(wc -l <list.txt)" -eq 18 ] || fail "the list has not 18 names"
 grep -qE '^table-ablation +36 cells ' list.txt || fail "table-ablation has not 36 cells"
+grep -qE '^table-plus +24 cells ' list.txt || fail "table-plus has not 24 cells"
+grep -qE '^table-strong +45 cells ' list.txt || fail "table-strong has not 45 cells"
 refused 2 "did you mean 'table-ablation'" table-ablatoin "${small[@]}"
 refused 2 'which table or figure' "${small[@]}"
 refused 2 'where are the images' table-ablation
