@@ -283,7 +283,7 @@ RECOLLECT_API recollect_status recollect_check_save(const char *path, size_t byt
 RECOLLECT_API void recollect_model_destroy(recollect_model **model);
 
 /* Sets an option for what the model learns next, by name: any setting that recollect_setting_at lists ("epochs",
- * "learning_rate", "seed", "net", "size", ...), or one of
+ * "learning_rate", "seed", "net", "size", ...) but those that experiments alone read (`readers` says it), or one of
  *
  *     method       how to learn: any that recollect_method_at lists with `learn` 1. Not set: "cwd" for a first
  *                  model, later the method that it learnt with last, but "cwd+" after "cwd" where the whole net learns
@@ -316,7 +316,8 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  *                  "top" for any other from elsewhere. "all" for others
  *
  * An unknown name, or a value that the option does not take (out of its range, or none of its choices), is
- * RECOLLECT_INVALID_ARGUMENT and changes nothing; learning itself finds values that do not go together. Options last
+ * RECOLLECT_INVALID_ARGUMENT and changes nothing; learning itself finds values that do not go together, and warns the
+ * log of settings that its method does not read. Options last
  * until they are set again; those of the configuration are stored with the model once it has learnt with them. What
  * a net is made of, and what images are brought to, cannot change any more then, and need not be set again: learning
  * says so where another value is. */

@@ -12,6 +12,7 @@
 #include "api/learn_config.h"
 #include "base/memory.h"
 #include "base/number.h"
+#include "config/unread.h"
 #include "model/saving.h"
 
 enum { VALUE_SIZE = 4096 };
@@ -351,6 +352,10 @@ static rc_status check_option(const char *name, const char *value)
     case OPTIONS: break;
     }
     RC_TRY(rc_config_set(&tried, name, value));
+    if (rc_config_is_of_experiments(name))
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "'%s' is a setting of experiments ('recollect run'); a model learns the images that it is given",
+                       name);
     return rc_config_check_one(&tried, name);
 }
 

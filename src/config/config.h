@@ -18,7 +18,7 @@
 /* clang-format off */
 #define RC_CONFIG_SETTINGS(X) \
     /* kind  name                   default      takes                          read by, help */ \
-    X(TEXT,   data,                  "",          CHARACTERS(RC_PATH_SIZE - 1),  "data", \
+    X(TEXT,   data,                  "",          CHARACTERS(RC_PATH_SIZE - 1),  "experiments", \
       "folder, archive or list of images; 'procedural' makes them") \
     X(TEXT,   format,                "",          CHARACTERS(31),                "data", \
       "format of the data; empty: recognised by its files") \
@@ -28,7 +28,7 @@
       "shorter side before the centre crop; 0: size") \
     X(TEXT,   interpolation,         "bilinear",  ONE_OF("bilinear|bicubic"),    "data", \
       "filter that resizes pictures, as Pillow has it") \
-    X(TEXT,   decode,                "memory",    ONE_OF("memory|stream"),       "data", \
+    X(TEXT,   decode,                "memory",    ONE_OF("memory|stream"),       "experiments", \
       "memory: pictures are decoded once; stream: whenever they are read, for training through random windows") \
     X(WHOLE,  channels,              0,           ONE_OF("0|1|3"),               "data", \
       "1 or 3; 0: as they are") \
@@ -38,23 +38,23 @@
       "mean of the pixels, 0 to 1, one number a channel, or a set's name (cifar100); empty: of the data set") \
     X(TEXT,   std,                   "",          CHARACTERS(63),                "data", \
       "standard deviation of the pixels, one number a channel; empty: of the data set") \
-    X(TEXT,   class_order,           "natural",   CHARACTERS(2047),              "tasks", \
+    X(TEXT,   class_order,           "natural",   CHARACTERS(2047),              "experiments", \
       "published, numpy (ImageNet-100), natural, seed, or a list of classes") \
-    X(WHOLE,  order,                 0,           RANGE(0, INT_MAX),             "tasks", \
+    X(WHOLE,  order,                 0,           RANGE(0, INT_MAX),             "experiments", \
       "which published order (0, 1, 2; numpy: 1993), or the seed of a random one") \
-    X(WHOLE,  tasks,                 5,           RANGE(1, RC_MAX_TASKS),        "tasks", \
+    X(WHOLE,  tasks,                 5,           RANGE(1, RC_MAX_TASKS),        "experiments", \
       "number of tasks") \
-    X(WHOLE,  first_task,            0,           RANGE(0, RC_DATA_MAX_CLASSES), "tasks", \
+    X(WHOLE,  first_task,            0,           RANGE(0, RC_DATA_MAX_CLASSES), "experiments", \
       "classes of the first task; 0: as many as the others") \
-    X(TEXT,   task_sizes,            "",          CHARACTERS(255),               "tasks", \
+    X(TEXT,   task_sizes,            "",          CHARACTERS(255),               "experiments", \
       "classes of every task, as in 6,2,2; empty: by number of tasks") \
     X(TEXT,   profile,               "code",      ONE_OF("code|paper"),          "everything", \
       "code (as the published numbers were made) or paper (as printed)") \
-    X(WHOLE,  images_per_class,      0,           RANGE(0, 100000000),           "data", \
+    X(WHOLE,  images_per_class,      0,           RANGE(0, 100000000),           "experiments", \
       "training images used of each class; 0: all") \
-    X(WHOLE,  test_per_class,        0,           RANGE(0, 100000000),           "tasks", \
+    X(WHOLE,  test_per_class,        0,           RANGE(0, 100000000),           "experiments", \
       "test images used of each class, the first ones; 0: all") \
-    X(NUMBER, validation,            0,           RANGE(0, 0.9),                 "tasks", \
+    X(NUMBER, validation,            0,           RANGE(0, 0.9),                 "experiments", \
       "part of the training images of each class, its last ones, that is scored in place of test images; 0: none") \
     X(WHOLE,  test_batch,            250,         RANGE(1, 65536),               "evaluation", \
       "images scored at a time") \

@@ -88,6 +88,7 @@ expect 1 "keeps it" learn two.safetensors third --out x --net resnet32
 expect 1 "cannot be set" learn two.safetensors third --out x --size 32
 expect 2 "did you mean 'epochs'" learn first --out x --set epoch=3
 expect 2 "sets nothing" learn first --out x --set epochs
+expect 2 "'order' is a setting of experiments ('recollect run')" learn first --out x --set order=1
 expect 2 "--epochs and --set epochs: which one?" learn first --out x --set batch=32 --set epochs=3 --epochs 4
 expect 2 "--checkpoint and --set checkpoint_seconds: which one?" learn first --out x --checkpoint 9 --set checkpoint_seconds=8
 expect 2 "there is no method 'cwdd'" learn first --out x --method cwdd
@@ -196,6 +197,8 @@ done
 
 # ---- models without class statistics --------------------------------------------------------------------------------
 expect 0 "6 classes" learn first --out plain.safetensors "${tiny[@]}" --method finetune --epochs 2 --set min_steps=20
+grep -qF "warning: inversion_steps changes nothing here: what reads it is deepinversion, abd" err.txt ||
+    fail "a setting that the method does not read: $(cat err.txt)"
 expect 0 "it has not measured that" predict plain.safetensors "$picture"
 expect 0 '"stranger":null,"none_of_these":false}' predict plain.safetensors "$picture" --json
 grep -qE '"unfamiliarity":[0-9]' out.txt || fail "predict of a model without class statistics has no unfamiliarity"

@@ -240,6 +240,7 @@ static void options_are_checked(void **state)
         {"preset", "./no-such-file.yaml", "no-such-file"},
         {"merge", "perhaps", "perhaps"},
         {"skip_broken", "", "true or false"},
+        {"tasks", "3", "'tasks' is a setting of experiments"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         recollect_status status = recollect_model_set(empty, bad[i].name, bad[i].value);

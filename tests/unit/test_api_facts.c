@@ -231,9 +231,14 @@ static void settings_are_what_they_say(void **state)
     (void)state;
     recollect_setting setting = {.size = sizeof setting};
     char text[4096];
-    int count = 0, numbers = 0;
+    int count = 0, numbers = 0, experiments = 0;
     for (; recollect_setting_at(count, &setting); count++) {
         assert_true(setting.help[0] != '\0' && setting.range[0] != '\0' && setting.readers[0] != '\0');
+        if (strcmp(setting.readers, "experiments") == 0) {
+            experiments++;
+            REFUSES_ARGUMENT("is a setting of experiments", recollect_check_option(setting.name, setting.initial));
+            continue;
+        }
         SUCCEEDS(recollect_check_option(setting.name, setting.initial));
         bool is_number = strstr(setting.type, "number") != NULL;
         assert_true(isnan(setting.low) == !is_number && isnan(setting.high) == !is_number);
@@ -258,7 +263,7 @@ static void settings_are_what_they_say(void **state)
             assert_string_equal(setting.choices, "code|paper");
         SUCCEEDS(recollect_model_get(empty, setting.name, text, sizeof text));
     }
-    assert_true(count > 60 && numbers > 40);
+    assert_true(count > 60 && numbers > 40 && experiments == 10);
 }
 
 static void presets_and_nets_are_listed(void **state)
@@ -583,7 +588,7 @@ static void options_are_checked_without_a_model(void **state)
     REFUSES_ARGUMENT("data format 'zip' is not known", recollect_check_option("format", "zip"));
     REFUSES_ARGUMENT("net is 'generator', expected resnet32", recollect_check_option("net", "generator"));
     REFUSES_ARGUMENT("expected 1 or 3 numbers from 0 to 1", recollect_check_option("mean", "0.5, 0.5"));
-    REFUSES_ARGUMENT("expected 1 class or more for every task", recollect_check_option("task_sizes", "2,0"));
+    REFUSES_ARGUMENT("is a setting of experiments", recollect_check_option("task_sizes", "2,0"));
     REFUSES_ARGUMENT("the method 'joint' needs the images of old classes", recollect_check_option("method", "joint"));
     SUCCEEDS(recollect_check_option("mean", "0.5, 0.25, 1"));
     SUCCEEDS(recollect_check_option("std", "cifar100"));

@@ -7,6 +7,7 @@
 
 #include "api/describe_methods.h"
 #include "cli/cli.h"
+#include "config/unread.h"
 #include "experiment/experiment.h"
 #include "forecast/allowance.h"
 
@@ -202,7 +203,10 @@ static rc_status read_grid(const rc_option_value *value, const char *preset, con
         RC_TRY(read_orders(value[ORDERS].text, settings));
     if (value[SEEDS].given)
         RC_TRY(read_seeds(value[SEEDS].text, settings));
-    return rc_run_settings_check(settings);
+    RC_TRY(rc_run_settings_check(settings));
+    rc_config_warn_unread(&settings->config, settings->method, settings->methods, value[SET].each, value[SET].repeats,
+                          log);
+    return RC_OK;
 }
 
 /* ---- the command --------------------------------------------------------------------------------------------- */
