@@ -228,16 +228,11 @@ typedef struct table {
     rc_csv_list list;
 } table;
 
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Numbers as people write them: the longer one is larger. */
 static int by_number(const void *a, const void *b)
 {
     size_t first = strlen(*(const char *const *)a), second = strlen(*(const char *const *)b);
-    return first != second ? (first > second) - (first < second) : by_bytes(a, b);
+    return first != second ? (first > second) - (first < second) : rc_compare_names(a, b);
 }
 
 static bool is_number(const char *text)
@@ -262,7 +257,7 @@ static rc_status gather_classes(const table tables[2], classes *found)
         for (int i = 0; i < tables[t].list.count; i++) {
             found->name[at++] = tables[t].list.row[i].class_name;
             if (!is_number(tables[t].list.row[i].class_name))
-                found->order = by_bytes;
+                found->order = rc_compare_names;
         }
     qsort(found->name, rows, sizeof *found->name, found->order);
     for (size_t i = 0; i < rows; i++)

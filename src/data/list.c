@@ -186,11 +186,6 @@ static bool take_folder_names(const rc_image_files *files, rc_dataset *dataset)
     return true;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Do the classes that have a name have different ones? */
 static rc_status names_differ(const rc_dataset *dataset, bool *differ)
 {
@@ -201,7 +196,7 @@ static rc_status names_differ(const rc_dataset *dataset, bool *differ)
     for (int i = 0; i < dataset->classes; i++)
         if (dataset->class_name[i] != NULL)
             sorted[count++] = dataset->class_name[i];
-    qsort(sorted, count, sizeof *sorted, by_name);
+    qsort(sorted, count, sizeof *sorted, rc_compare_names);
     *differ = true;
     for (size_t i = 1; i < count; i++)
         *differ = *differ && strcmp(sorted[i - 1], sorted[i]) != 0;

@@ -104,7 +104,7 @@ rc_status rc_check_class_name(int label, const char *name, size_t length)
     return length > 0 ? RC_OK : rc_fail(RC_FORMAT, "name of class %d is empty", label);
 }
 
-static int by_name(const void *a, const void *b)
+int rc_compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -117,7 +117,7 @@ rc_status rc_check_class_names(const char *const *names, int classes)
     if (sorted == NULL)
         return RC_OUT_OF_MEMORY;
     memcpy(sorted, names, (size_t)classes * sizeof *sorted);
-    qsort(sorted, (size_t)classes, sizeof *sorted, by_name);
+    qsort(sorted, (size_t)classes, sizeof *sorted, rc_compare_names);
     rc_status status = RC_OK;
     for (int i = 1; status == RC_OK && i < classes; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)

@@ -40,6 +40,8 @@ rc_status rc_dataset_number_names(rc_dataset *dataset);
 #define RC_DATA_STREAM_PROCEDURAL UINT64_C(0x0200000000000000)
 #define RC_DATA_STREAM_ORDER      UINT64_C(0x6f72646572) /* of the classes; results depend on this number */
 
+/* For qsort, of names: by their bytes. */
+int rc_compare_names(const void *a, const void *b);
 /* What follows the last slash. */
 const char *rc_base_name(const char *path);
 /* Is folder/name a file, a folder, or a link to one? A disk that does not answer is a failure: a part of the data would
