@@ -1,5 +1,5 @@
 /* Every setting has an effect: with another value, a method that uses it ends with other bits, and one that does not
- * with the same bits, as docs/settings.md says. (test_setting_rows looks at the rows themselves.) */
+ * with the same bits. (test_setting_rows looks at the rows themselves, test_parts at docs/settings.md.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "cil/parts.h"
-#include "config/unread.h"
+#include "config/config.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
 #include "support/succeeds.h"
@@ -193,32 +193,6 @@ static void every_setting_has_an_effect(void **state)
 
 /* ---- who reads what -------------------------------------------------------------------------------------------- */
 
-static char page[1 << 16]; /* docs/settings.md */
-
-static int read_page(void **state)
-{
-    FILE *file = fopen(RC_SOURCE_DIR "/docs/settings.md", "r");
-    assert_non_null(file);
-    assert_in_range(fread(page, 1, sizeof page - 1, file), 1, sizeof page - 2);
-    fclose(file);
-    return open_backend(state);
-}
-
-/* Does the page name `method` in the row of `part`, or all? */
-static bool page_says(const char *part, const char *method)
-{
-    char row[64], name[64];
-    snprintf(row, sizeof row, "\n| %s | ", part);
-    snprintf(name, sizeof name, "`%s`", method);
-    const char *start = strstr(page, row);
-    if (start == NULL)
-        fail_msg("docs/settings.md has no row for '%s'", part);
-    const char *methods = strchr(start + strlen(row), '|'), *end = strchr(start + 1, '\n');
-    assert_true(methods != NULL && end != NULL && methods < end);
-    const char *all = strstr(methods, "| all |"), *named = strstr(methods, name);
-    return (all != NULL && all < end) || (named != NULL && named < end);
-}
-
 /* What two tasks leave of a method; with the values of the trials of all settings that `part` reads, or usual. */
 static learning_bits teach_part(const char *method, const char *part)
 {
@@ -232,33 +206,9 @@ static learning_bits teach_part(const char *method, const char *part)
     return learning_two_tasks(be, method, &config.settings);
 }
 
-/* Is there such a part, and does a method with the settings of these tests have it? */
-static bool find_part(const rc_method *method, const rc_settings *settings, const char *name, bool *there)
-{
-    rc_part part[RC_PARTS];
-    rc_method_parts(method, settings, part);
-    for (int i = 0; i < RC_PARTS; i++)
-        if (strcmp(part[i].name, name) == 0) {
-            *there = part[i].there;
-            return true;
-        }
-    return false;
-}
-
-static void every_setting_is_read_by_a_part(void **state)
-{
-    (void)state;
-    rc_settings settings = learning_settings();
-    rc_config_item item;
-    bool there;
-    for (int i = 0; rc_config_item_at(i, &item); i++)
-        if (!find_part(rc_method_at(0), &settings, item.readers, &there))
-            fail_msg("%s is read by '%s', which is no part", item.name, item.readers);
-}
-
-/* The parts that methods have, each with every method: the bits differ for those that docs/settings.md names alone,
- * and rc_method_parts says the same. */
-static void a_part_is_read_by_the_methods_that_the_page_names(void **state)
+/* The parts that methods have, each with every method: the bits differ for those that rc_method_parts names alone.
+ * (test_parts holds the page against rc_method_parts.) */
+static void a_part_is_read_by_the_methods_that_have_it(void **state)
 {
     (void)state;
     static const char *const no_bits[] = {"data", "experiments", "evaluation", "net"}; /* others test these */
@@ -271,9 +221,7 @@ static void a_part_is_read_by_the_methods_that_the_page_names(void **state)
         rc_method_parts(rc_method_at(m), &settings, part);
         learning_bits usual = teach_part(method, NULL);
         for (int k = 0; k < RC_PARTS; k++) {
-            bool said = page_says(part[k].name, method), tried = true;
-            if (part[k].there != said)
-                fail_msg("%s has '%s': %d, docs/settings.md says %d", method, part[k].name, part[k].there, said);
+            bool said = part[k].there, tried = true;
             for (size_t i = 0; i < sizeof no_bits / sizeof *no_bits; i++)
                 tried = tried && strcmp(no_bits[i], part[k].name) != 0;
             if (!tried)
@@ -281,82 +229,12 @@ static void a_part_is_read_by_the_methods_that_the_page_names(void **state)
             learning_bits other = teach_part(method, part[k].name);
             bool differs = !learning_same(usual, other);
             if (differs != said)
-                fail_msg("%s %s what '%s' reads, docs/settings.md says it %s", method,
-                         differs ? "reads" : "does not read", part[k].name, said ? "does" : "does not");
+                fail_msg("%s %s what '%s' reads, cil/parts.c says it %s", method, differs ? "reads" : "does not read",
+                         part[k].name, said ? "does" : "does not");
             learning_drop(other);
         }
         learning_drop(usual);
     }
-}
-
-/* What a method has depends on its settings, too. */
-static void settings_give_and_take_parts(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *method, *name, *value, *part;
-        bool before;
-    } turns[] = {
-        {"cwd", "net", "resnet32", "resnet-small", true},
-        {"cwd", "generator", "generator", "generator-small", true},
-        {"cwd", "paper_no_refinement", "true", "refinement", true},
-        {"cwd+", "plus_kd_new", "1", "kd", false},
-        {"cwd+", "plus_kd_dreams", "1", "kd", false},
-    };
-    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
-        rc_config config = rc_config_default();
-        const rc_method *method;
-        bool before, after;
-        config.settings = learning_settings();
-        SUCCEEDS(rc_method_find(turns[i].method, &method));
-        assert_true(find_part(method, &config.settings, turns[i].part, &before));
-        SUCCEEDS(rc_config_set(&config, turns[i].name, turns[i].value));
-        assert_true(find_part(method, &config.settings, turns[i].part, &after));
-        if (before != turns[i].before || after == before)
-            fail_msg("%s = %s: %s has '%s': %d, then %d", turns[i].name, turns[i].value, turns[i].method, turns[i].part,
-                     before, after);
-    }
-}
-
-/* ---- what nobody reads ------------------------------------------------------------------------------------------ */
-
-static char heard[2048];
-
-static void hear(void *user, int level, const char *text)
-{
-    (void)user;
-    size_t used = strlen(heard);
-    assert_int_equal(level, RC_LOG_WARN);
-    snprintf(heard + used, sizeof heard - used, "%s\n", text);
-}
-
-static const char *warn_unread(const char *const *method, int methods, const char *const *pair, int pairs)
-{
-    const rc_method *row[4];
-    rc_config config = rc_config_default();
-    rc_log log = {.write = hear, .level = RC_LOG_WARN};
-    for (int i = 0; i < methods; i++)
-        SUCCEEDS(rc_method_find(method[i], &row[i]));
-    heard[0] = '\0';
-    rc_config_warn_unread(&config, row, methods, pair, pairs, &log);
-    return heard;
-}
-
-static void what_no_method_reads_is_said(void **state)
-{
-    (void)state;
-    static const char *const methods[] = {"finetune", "abd", "er"};
-    static const char *const pairs[] = {"epochs=3", "feature_weight=1", "buffer_size=3", "temperature=9", "order=1"};
-    assert_string_equal(warn_unread(methods, 3, pairs, 5), ""); /* one of them reads it */
-    assert_string_equal(warn_unread(methods, 1, pairs, 3),
-                        "warning: feature_weight changes nothing here: what reads it is abd, cwd-abd\n"
-                        "warning: buffer_size changes nothing here: what reads it is er, er-5120, lode, lode-5120\n");
-    static const char *const small[] = {"net_width=8", "no_such=1"};
-    assert_string_equal(warn_unread(methods, 3, small, 2),
-                        "warning: net_width changes nothing here: what reads it is resnet-small\n");
-    assert_true(rc_config_is_of_experiments("tasks"));
-    assert_false(rc_config_is_of_experiments("task"));
-    assert_false(rc_config_is_of_experiments("epochs"));
 }
 
 int main(void)
@@ -364,10 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_setting_is_tried),
         cmocka_unit_test(every_setting_has_an_effect),
-        cmocka_unit_test(every_setting_is_read_by_a_part),
-        cmocka_unit_test(settings_give_and_take_parts),
-        cmocka_unit_test(what_no_method_reads_is_said),
-        cmocka_unit_test(a_part_is_read_by_the_methods_that_the_page_names),
+        cmocka_unit_test(a_part_is_read_by_the_methods_that_have_it),
     };
-    return cmocka_run_group_tests(tests, read_page, close_backend);
+    return cmocka_run_group_tests(tests, open_backend, close_backend);
 }
