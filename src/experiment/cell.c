@@ -589,6 +589,8 @@ static rc_status run_tasks(cell_run *m)
     RC_TRY(rc_events_open(&m->events, m->cell->path));
     if (m->results->done == 0 && m->cell->first != NULL) {
         memcpy(m->wall, m->cell->first->results.task[0].wall, sizeof m->wall);
+        if (!m->cell->method->dce)
+            m->wall[RC_STAGE_ESTIMATION] = 0;                    /* of statistics that others need */
         m->model.learner.given = task_images(m->cell, 0, false); /* to the cell that has learnt it */
         RC_TRY(begin_log(m));
         RC_TRY(finish_task(m, 0));

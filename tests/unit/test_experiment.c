@@ -325,6 +325,33 @@ static void what_models_and_results_say_of_their_run(void **state)
     }
 }
 
+static double seconds_of(const char *path, const char *stage)
+{
+    rc_json *json;
+    const rc_json *tasks;
+    SUCCEEDS(rc_json_load(path, 1 << 20, &json));
+    SUCCEEDS(rc_json_get_array(json, "tasks", &tasks));
+    double seconds = rc_json_number(rc_json_member(rc_json_member(rc_json_next(tasks, NULL), "seconds"), stage));
+    rc_json_free(json);
+    return seconds;
+}
+
+/* The time of the first task is that of every method, but for the statistics that CwD alone needs. */
+static void methods_pay_for_what_they_need_of_the_first_task(void **state)
+{
+    (void)state;
+    small_run_start(&run, "out");
+    run.settings.stop_after = 1;
+    small_run_do(&run);
+    double training = seconds_of("out/first-task/results.json", "training");
+    double estimation = seconds_of("out/first-task/results.json", "estimation");
+    assert_true(training > 0 && estimation > 0);
+    assert_true(seconds_of("out/cwd/results.json", "training") == training);
+    assert_true(seconds_of("out/cwd/results.json", "estimation") == estimation);
+    assert_true(seconds_of("out/finetune/results.json", "training") == training);
+    assert_true(seconds_of("out/finetune/results.json", "estimation") == 0);
+}
+
 /* A model that cannot be read is no fault of its form: nothing is advised. */
 static void a_model_that_is_a_folder_is_told(void **state)
 {
@@ -806,6 +833,7 @@ int main(void)
         IN_FOLDER(each_order_has_each_seed),
         IN_FOLDER(names_are_in_the_order_of_the_classes),
         IN_FOLDER(what_models_and_results_say_of_their_run),
+        IN_FOLDER(methods_pay_for_what_they_need_of_the_first_task),
         IN_FOLDER(a_model_that_is_a_folder_is_told),
         IN_FOLDER(a_checkpoint_that_cannot_be_removed_is_told),
         IN_FOLDER(a_stop_ends_with_the_run),

@@ -130,7 +130,7 @@ static void what_no_method_reads_is_said(void **state)
 {
     (void)state;
     static const char *const methods[] = {"finetune", "abd", "er"};
-    static const char *const pairs[] = {"epochs=3", "feature_weight=1", "buffer_size=3", "temperature=9", "order=1"};
+    static const char *const pairs[] = {"epochs=3", "feature_weight=1", "buffer_size=3", "format=idx", "order=1"};
     assert_string_equal(warn_unread(methods, 3, pairs, 5), ""); /* one of them reads it */
     assert_string_equal(warn_unread(methods, 1, pairs, 3),
                         "warning: feature_weight changes nothing here: what reads it is abd, cwd-abd\n"
