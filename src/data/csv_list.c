@@ -34,9 +34,11 @@ typedef struct parser {
     int fields, record_line;
 } parser;
 
+/* That of the first line that is not empty. */
 static char find_separator(const char *text)
 {
     bool quoted = false;
+    text += strspn(text, " \r\n");
     for (; *text != '\0' && (quoted || *text != '\n'); text++) {
         quoted ^= *text == '"';
         if (!quoted && (*text == ',' || *text == ';' || *text == '\t'))
@@ -164,7 +166,7 @@ static rc_status allocate(const parser *p, rc_csv_list *list)
 
 static rc_status add_row(const parser *p, int path, int class_name, rc_csv_list *list)
 {
-    struct rc_csv_row row = {p->field[path], p->field[class_name]};
+    struct rc_csv_row row = {p->field[path], p->field[class_name], p->record_line};
     if (row.path[0] == '\0' || row.class_name[0] == '\0')
         return rc_fail(RC_FORMAT, "'%.400s', line %d: no %s", p->name, p->record_line,
                        row.path[0] == '\0' ? "path" : "class");
@@ -203,7 +205,8 @@ rc_status rc_csv_list_parse(const char *name, char *text, size_t size, rc_csv_li
     parser p = {.name = name, .at = text, .end = text + size, .line = 1};
     *list = (rc_csv_list){0};
     if (memchr(text, 0, size) != NULL)
-        return rc_fail(RC_FORMAT, "'%.400s' is no text: it has a zero byte", name);
+        return rc_fail(RC_FORMAT,
+                       "'%.400s' has a zero byte, which no text in UTF-8 has; save the table as CSV in UTF-8", name);
     if (strncmp(text, byte_order_mark, strlen(byte_order_mark)) == 0)
         p.at += strlen(byte_order_mark);
     p.separator = find_separator(p.at);
@@ -291,7 +294,7 @@ static rc_status add_pictures(const table *t, const classes *found, rc_image_fil
                                     found->order);
         rc_status status = rc_list_add(folder, row->path, strlen(row->path), (int32_t)(name - found->name), files);
         if (status != RC_OK)
-            return rc_fail(status, "'%.400s', picture %d: %s", t->path, i + 1, rc_message());
+            return rc_fail(status, "'%.400s', line %d: %s", t->path, row->line, rc_message());
     }
     return RC_OK;
 }

@@ -10,6 +10,7 @@
 typedef struct rc_csv_list {
     struct rc_csv_row {
         const char *path, *class_name; /* in the text */
+        int line;                      /* where it begins, from 1 on */
     } * row;                           /* (count) */
     int count;
     bool no_classes; /* it has no column of them, and so no rows here */

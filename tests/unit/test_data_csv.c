@@ -105,6 +105,7 @@ static void fields_are_read_as_they_are_written(void **state)
                 ROWS("a.jpg|cat", "b,1.jpg|a \"b\""));
     assert_rows("\xEF\xBB\xBFpath,x,class\na.jpg,y,cat\n", ROWS("a.jpg|cat")); /* the mark is no part of a name */
     assert_rows("path;class\na,1.jpg;x,y\n", ROWS("a,1.jpg|x,y"));
+    assert_rows("\n \r\npath;class\na,1.jpg;x,y\n", ROWS("a,1.jpg|x,y")); /* behind empty lines, too */
     assert_rows("path\tclass\na 1.jpg\tbig cat\n", ROWS("a 1.jpg|big cat"));
     assert_rows("path\tid\tclass\na.jpg\t\tcat\n", ROWS("a.jpg|cat")); /* a tab that separates is no blank */
     assert_rows("\"path;1\",class\na.jpg,b\n", ROWS("a.jpg|b"));       /* the separator stands outside of quotes */
@@ -162,7 +163,7 @@ static void damage_is_told_by_line(void **state)
     snprintf(behind_a_line, sizeof behind_a_line, "\n%s", many);
     assert_refused(behind_a_line, "'t.csv', line 2: more than 256 columns");
     assert_int_equal(parse_bytes("path,class\na\0b,c", 16), RC_FORMAT);
-    data_assert_words("'t.csv' is no text: it has a zero byte");
+    data_assert_words("'t.csv' has a zero byte, which no text in UTF-8 has; save the table as CSV in UTF-8");
 }
 
 /* ---- data sets -------------------------------------------------------------------------------------------------- */
@@ -265,10 +266,10 @@ static void what_a_table_names_is_checked(void **state)
     data_write_text("t.csv", "p/0.ppm,a\np/1.ppm,\"b\nc\"\n");
     data_assert_refused("t.csv", NULL, RC_FORMAT, "'t.csv': name of class 1: ");
     char *line = malloc(9000);
-    snprintf(line, 9000, "p/0.ppm,a\n%05000d.ppm,b\n", 1);
+    snprintf(line, 9000, "path,class\n\n\"p/0.ppm\",\"a\"\n%05000d.ppm,b\n", 1);
     data_write_text("t.csv", line);
     free(line);
-    data_assert_refused("t.csv", NULL, RC_FORMAT, "'t.csv', picture 2: a path of 5004 bytes, expected at most 4095");
+    data_assert_refused("t.csv", NULL, RC_FORMAT, "'t.csv', line 4: a path of 5004 bytes, expected at most 4095");
     data_write_text("t.dat", "p/0.ppm,a\np/1.ppm,b\n");
     data_assert_refused("t.dat", NULL, RC_FORMAT, "t.dat");
     data_write_colour("folder.csv/a/0.ppm", 4, 4, 1, 0, 0);
