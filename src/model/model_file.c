@@ -507,10 +507,32 @@ static rc_status load_factors(const rc_safetensors *file, rc_learner *l)
     return load_weights(file, l->backend, class_factor, count, l->class_factor);
 }
 
+static const char class_mean[] = "statistics.class_mean";
+
+/* Is the first number of a row of 16 bits each NaN? Then all are: load_halves. */
+static bool is_unknown(const rc_named_tensor *tensor, size_t row, size_t d)
+{
+    uint16_t half;
+    memcpy(&half, (const char *)tensor->data + row * d * sizeof half, sizeof half);
+    return isnan(rc_half_to_float(half));
+}
+
+/* Does every class have both a mean and variances, or neither? */
+static rc_status check_moments(const rc_safetensors *file, size_t classes, size_t d)
+{
+    const rc_named_tensor *mean, *variance;
+    RC_TRY(rc_safetensors_get(file, class_mean, RC_DTYPE_F16, classes * d, &mean));
+    RC_TRY(rc_safetensors_get(file, class_variance, RC_DTYPE_F16, classes * d, &variance));
+    for (size_t k = 0; k < classes; k++)
+        if (is_unknown(mean, k, d) != is_unknown(variance, k, d))
+            return rc_fail(RC_FORMAT, "class %zu has a mean without variances, or variances without a mean", k);
+    return RC_OK;
+}
+
 static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)
 {
     RC_TRY(load_taught(file, l));
-    if (rc_safetensors_find(file, "statistics.class_mean") == NULL)
+    if (rc_safetensors_find(file, class_mean) == NULL)
         return RC_OK;
     size_t d = (size_t)l->student.head.d;
     const char *of = rc_safetensors_metadata(file, "statistics_of");
@@ -520,10 +542,11 @@ static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)
     RC_TRY(load_tensor(file, l->backend, "statistics.covariance", d * d, l->covariance));
     RC_TRY(load_factors(file, l));
     if (rc_safetensors_find(file, class_variance) == NULL)
-        return load_tensor(file, l->backend, "statistics.class_mean", count, l->class_mean);
+        return load_tensor(file, l->backend, class_mean, count, l->class_mean);
     RC_TRY(rc_learner_keep_variances(l));
-    RC_TRY(load_halves(file, l->backend, "statistics.class_mean", count, d, -HUGE_VALF, l->class_mean));
-    return load_halves(file, l->backend, class_variance, count, d, 0, l->class_variance);
+    RC_TRY(load_halves(file, l->backend, class_mean, count, d, -HUGE_VALF, l->class_mean));
+    RC_TRY(load_halves(file, l->backend, class_variance, count, d, 0, l->class_variance));
+    return check_moments(file, (size_t)l->statistics_classes, d);
 }
 
 static rc_status load_name(const char *name, int index, char **copy)

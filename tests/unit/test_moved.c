@@ -411,21 +411,49 @@ static void expect_refusal(const craft *changed, const char *path, const char *m
     unlink(bad);
 }
 
-/* The file with another element 2 of a tensor. */
-static void refuses(const char *path, const char *tensor, const void *element, size_t bytes, const char *message)
+static char *find_tensor(const craft *changed, const char *tensor)
 {
     char key[64];
     long long first = 0;
-    craft changed;
-    craft_read(path, &changed);
     snprintf(key, sizeof key, "\"%s\":", tensor);
-    const char *at = strstr(changed.header, key);
+    const char *at = strstr(changed->header, key);
     assert_non_null(at);
     at = strstr(at, "\"data_offsets\":[");
     assert_true(at != NULL && sscanf(at, "\"data_offsets\":[%lld", &first) == 1);
-    memcpy(changed.data + (size_t)first + 2 * bytes, element, bytes);
+    return (char *)changed->data + (size_t)first;
+}
+
+/* The file with another element 2 of a tensor. */
+static void refuses(const char *path, const char *tensor, const void *element, size_t bytes, const char *message)
+{
+    craft changed;
+    craft_read(path, &changed);
+    memcpy(find_tensor(&changed, tensor) + 2 * bytes, element, bytes);
     expect_refusal(&changed, path, message);
     craft_free(&changed);
+}
+
+/* A class has a mean and variances, or neither of them. */
+static void half_known_classes_are_refused(const char *path, int d)
+{
+    static const char *const tensors[] = {"statistics.class_mean", "statistics.class_variance"};
+    static const uint16_t not_a_number = 0x7E00;
+    rc_saved_model loaded;
+    craft changed;
+    for (int of = 0; of < 2; of++) {
+        craft_read(path, &changed);
+        for (int i = 0; i < d; i++)
+            memcpy(find_tensor(&changed, tensors[of]) + (d + i) * 2, &not_a_number, sizeof not_a_number);
+        expect_refusal(&changed, path, "class 1 has a mean without variances, or variances without a mean");
+        if (of == 1) { /* and now neither */
+            for (int i = 0; i < d; i++)
+                memcpy(find_tensor(&changed, tensors[0]) + (d + i) * 2, &not_a_number, sizeof not_a_number);
+            craft_write(&changed, path);
+            SUCCEEDS(rc_model_file_load(path, be, &loaded));
+            rc_saved_model_destroy(&loaded);
+        }
+        craft_free(&changed);
+    }
 }
 
 /* Variances of a file: numbers of 16 bits that are not negative. */
@@ -464,6 +492,7 @@ static void files_have_the_variances(void **state)
     rc_saved_model_destroy(&loaded);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         refuses(path, wrong[i].tensor, &wrong[i].half, sizeof wrong[i].half, wrong[i].message);
+    half_known_classes_are_refused(path, l->student.head.d);
     rc_saved_model_destroy(&model);
     unlink(path);
 }
