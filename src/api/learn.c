@@ -501,7 +501,9 @@ static rc_status choose_adapt(lesson *s)
     if (!s->first && s->result->adapt == RC_ADAPT_ALL)
         RC_TRY(rc_learn_choose_method(&s->model->learner, s->settings, &s->config, &s->method, s->chosen_method,
                                       sizeof s->chosen_method));
-    if (s->result->adapt != RC_ADAPT_HEAD)
+    if (s->result->adapt == RC_ADAPT_HEAD)
+        rc_config_warn_unread_by_head(s->settings->set, s->settings->sets, &s->watch.log);
+    else
         rc_config_warn_unread(&s->config, &s->method, 1, s->settings->set, s->settings->sets, &s->watch.log);
     bool there = false;
     if (s->result->adapt == RC_ADAPT_HEAD && path != NULL)

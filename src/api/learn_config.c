@@ -144,13 +144,20 @@ rc_status rc_learn_choose_method(const rc_learner *l, const rc_learn_settings *s
     if (settings->method != NULL || strcmp((*method)->name, "cwd") != 0 || !follows)
         return RC_OK;
     RC_TRY(rc_method_find("cwd+", method));
-    if (strcmp(config->settings.rotations, "method") == 0)
+    bool upright = strcmp(config->settings.rotations, "method") == 0 && !was_set(settings, "rotations");
+    bool single = config->settings.generators == 0 && !was_set(settings, "generators");
+    if (upright)
         RC_TRY(rc_config_set(config, "rotations", "off"));
-    if (config->settings.generators == 0)
+    if (single)
         RC_TRY(rc_config_set(config, "generators", "1"));
     snprintf(why, bytes,
-             "chosen: CwD+ in place of CwD, because what it keeps of every class follows the net, and lessons after "
-             "this one then lose less; the setting 'method' takes another");
+             "chosen: CwD+ in place of CwD%s%s%s, because what it keeps of every class follows the net, and lessons "
+             "after this one then lose less; the setting 'method' takes another",
+             upright ? ", without turned images" : "",
+             upright && single ? " and"
+             : single          ? ","
+                               : "",
+             single ? " with one generator" : "");
     return RC_OK;
 }
 

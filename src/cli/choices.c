@@ -59,12 +59,12 @@ static const char *setting_at(int index)
     return recollect_setting_at(index, &setting) ? setting.name : NULL;
 }
 
-/* Those that a lesson reads: what is learnt, and from where, a command line says. */
+/* Those that a model takes: some are for experiments alone. */
 static const char *lesson_setting_at(int index)
 {
     recollect_setting setting = {.size = sizeof setting};
     for (int i = 0; recollect_setting_at(i, &setting); i++)
-        if (strcmp(setting.readers, "tasks") != 0 && strcmp(setting.name, "data") != 0 && index-- == 0)
+        if (recollect_check_option(setting.name, setting.initial) == RECOLLECT_OK && index-- == 0)
             return setting.name;
     return NULL;
 }

@@ -47,8 +47,24 @@ void rc_config_warn_unread(const rc_config *config, const rc_method *const *meth
         if (read)
             continue;
         list_readers(&config->settings, item.readers, readers, sizeof readers);
-        rc_log_write(log, RC_LOG_WARN, "warning: %s changes nothing here: what reads it is %s", item.name,
+        rc_log_write(log, RC_LOG_WARN, "warning: %s changes nothing here; only these read it: %s", item.name,
                      readers[0] != '\0' ? readers : item.readers);
+    }
+}
+
+void rc_config_warn_unread_by_head(const char *const *pair, int pairs, const rc_log *log)
+{
+    static const char *const read[] = {"data", "evaluation", "everything"};
+    for (int i = 0; i < pairs; i++) {
+        rc_config_item item;
+        bool unread = find(pair[i], strcspn(pair[i], "="), &item);
+        for (size_t k = 0; k < sizeof read / sizeof *read && unread; k++)
+            unread = strcmp(item.readers, read[k]) != 0;
+        if (unread)
+            rc_log_write(log, RC_LOG_WARN,
+                         "warning: %s changes nothing in a lesson of the head alone; with the setting 'adapt' as all "
+                         "it does",
+                         item.name);
     }
 }
 

@@ -396,6 +396,16 @@ static rc_status run_cells(experiment *x)
 
 /* ---- what is asked for ------------------------------------------------------------------------------------------- */
 
+static rc_status check_order(const rc_config *config, int order)
+{
+    if (order == 0 || rc_config_has_orders(config))
+        return RC_OK;
+    return rc_fail(RC_INVALID_ARGUMENT,
+                   "class_order is '%s', so that order %d would be the same as order 0: published, numpy and seed have "
+                   "several",
+                   config->class_order, order);
+}
+
 rc_status rc_run_settings_check(const rc_run_settings *s)
 {
     if (s->methods < 1)
@@ -408,11 +418,10 @@ rc_status rc_run_settings_check(const rc_run_settings *s)
         for (int k = 0; k < i; k++)
             if (s->order[k] == s->order[i])
                 return rc_fail(RC_INVALID_ARGUMENT, "order %d is listed twice", s->order[i]);
-    if (s->orders > 1 && !rc_config_has_orders(&s->config))
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "class_order is '%s', so that all %d orders would be the same: published, numpy and seed have "
-                       "several",
-                       s->config.class_order, s->orders);
+    if (s->orders == 0)
+        RC_TRY(check_order(&s->config, s->config.order));
+    for (int i = 0; i < s->orders; i++)
+        RC_TRY(check_order(&s->config, s->order[i]));
     for (int i = 0; i < s->seeds; i++)
         for (int k = 0; k < i; k++)
             if (s->seed[k] == s->seed[i])

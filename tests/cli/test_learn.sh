@@ -197,7 +197,7 @@ done
 
 # ---- models without class statistics --------------------------------------------------------------------------------
 expect 0 "6 classes" learn first --out plain.safetensors "${tiny[@]}" --method finetune --epochs 2 --set min_steps=20
-grep -qF "warning: inversion_steps changes nothing here: what reads it is deepinversion, abd" err.txt ||
+grep -qF "warning: inversion_steps changes nothing here; only these read it: deepinversion, abd" err.txt ||
     fail "a setting that the method does not read: $(cat err.txt)"
 expect 0 "it has not measured that" predict plain.safetensors "$picture"
 expect 0 '"stranger":null,"none_of_these":false}' predict plain.safetensors "$picture" --json

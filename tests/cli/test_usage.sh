@@ -153,6 +153,7 @@ expect 2 only-stderr "option '--orders' is '-1', expected up to" run demo --orde
 expect 2 only-stderr "option '--seeds' is '', expected up to" run demo --seeds= --out no
 expect 2 only-stderr "--order and --orders: which one?" run demo --order 1 --orders 1,2 --out no
 expect 2 only-stderr "class_order is 'natural', so that order 1 would be the same as order 0" run demo --order 1 --out no
+expect 2 only-stderr "class_order is 'natural', so that order 2 would be the same as order 0" run demo --orders 0,2 --out no
 for pair in "order 1 order" "orders 1,2 order" "seed 1 seed" "tasks 2 tasks" "tasks 5,5 task_sizes" "data a data" \
     "decode stream decode"; do
     read -r option text setting <<<"$pair"

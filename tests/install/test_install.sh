@@ -166,7 +166,7 @@ done
 completes learn --method cw | grep -xF cwd >/dev/null || { echo "FAILED: bash does not complete methods"; exit 1; }
 completes learn --set '' >offered
 completes run --set '' >all
-[ "$(comm -13 <(sort offered) <(sort all) | tr '\n' ' ')" = "class_order= data= first_task= order= task_sizes= tasks= test_per_class= validation= " ] ||
+[ "$(comm -13 <(sort offered) <(sort all) | tr '\n' ' ')" = "class_order= data= decode= first_task= images_per_class= order= task_sizes= tasks= test_per_class= validation= " ] ||
     { echo "FAILED: learn offers settings that it does not read"; exit 1; }
 completes analyze led | grep -xF ledger >/dev/null || { echo "FAILED: bash does not complete analyses"; exit 1; }
 completes completion zs | grep -xF zsh >/dev/null || { echo "FAILED: bash does not complete shells"; exit 1; }

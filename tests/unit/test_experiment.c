@@ -75,8 +75,17 @@ static void lists_are_checked(void **state)
     run.settings.seeds = 0;
     small_run_set(&run, "class_order", "natural");
     REFUSED(rc_experiment_run(&run.settings), RC_INVALID_ARGUMENT,
-            "class_order is 'natural', so that all 2 orders would be the same: published, numpy and seed have several");
+            "class_order is 'natural', so that order 1 would be the same as order 0: published, numpy and seed have "
+            "several");
     run.settings.orders = 1;
+    run.settings.order[0] = 0;
+    SUCCEEDS(rc_run_settings_check(&run.settings));
+    run.settings.orders = 0;
+    small_run_set(&run, "order", "3");
+    REFUSED(rc_run_settings_check(&run.settings), RC_INVALID_ARGUMENT,
+            "class_order is 'natural', so that order 3 would be the same as order 0: published, numpy and seed have "
+            "several");
+    small_run_set(&run, "order", "0");
     SUCCEEDS(rc_run_settings_check(&run.settings));
     small_run_set(&run, "epochs", "1");
     small_run_set(&run, "refine_epochs", "1");

@@ -410,7 +410,7 @@ static void later_lessons_have_statistics_that_follow(void **state)
     assert_int_equal(config.settings.generators, 0);
 
     assert_string_equal(method_of_lesson("cwd", &none, 4, &config, why), "cwd+");
-    assert_non_null(strstr(why, "chosen: CwD+ in place of CwD"));
+    assert_non_null(strstr(why, "chosen: CwD+ in place of CwD, without turned images and with one generator, because"));
     assert_string_equal(config.settings.rotations, "off");
     assert_int_equal(config.settings.generators, 1);
 
@@ -419,6 +419,20 @@ static void later_lessons_have_statistics_that_follow(void **state)
     assert_string_equal(method_of_lesson("cwd", &none, 4, &asked, why), "cwd+");
     assert_string_equal(asked.settings.rotations, "all");
     assert_int_equal(asked.settings.generators, 3);
+    assert_non_null(strstr(why, "chosen: CwD+ in place of CwD, because"));
+
+    static const char *const method[] = {"rotations=method"}, *const zero[] = {"generators=0"};
+    const rc_learn_settings turned = {.set = method, .sets = 1}, two = {.set = zero, .sets = 1};
+    asked = rc_config_default(); /* what was set stays, even where it is as usual */
+    assert_string_equal(method_of_lesson("cwd", &turned, 4, &asked, why), "cwd+");
+    assert_string_equal(asked.settings.rotations, "method");
+    assert_int_equal(asked.settings.generators, 1);
+    assert_non_null(strstr(why, "chosen: CwD+ in place of CwD, with one generator, because"));
+    asked = rc_config_default();
+    assert_string_equal(method_of_lesson("cwd", &two, 4, &asked, why), "cwd+");
+    assert_string_equal(asked.settings.rotations, "off");
+    assert_int_equal(asked.settings.generators, 0);
+    assert_non_null(strstr(why, "chosen: CwD+ in place of CwD, without turned images, because"));
 }
 
 int main(void)

@@ -132,12 +132,21 @@ static void what_no_method_reads_is_said(void **state)
     static const char *const methods[] = {"finetune", "abd", "er"};
     static const char *const pairs[] = {"epochs=3", "feature_weight=1", "buffer_size=3", "format=idx", "order=1"};
     assert_string_equal(warn_unread(methods, 3, pairs, 5), ""); /* one of them reads it */
-    assert_string_equal(warn_unread(methods, 1, pairs, 3),
-                        "warning: feature_weight changes nothing here: what reads it is abd, cwd-abd\n"
-                        "warning: buffer_size changes nothing here: what reads it is er, er-5120, lode, lode-5120\n");
+    assert_string_equal(
+        warn_unread(methods, 1, pairs, 3),
+        "warning: feature_weight changes nothing here; only these read it: abd, cwd-abd\n"
+        "warning: buffer_size changes nothing here; only these read it: er, er-5120, lode, lode-5120\n");
     static const char *const small[] = {"net_width=8", "no_such=1"};
+    static const char *const by_head[] = {"seed=3",   "format=idx", "test_mirror=true",
+                                          "epochs=4", "no=1",       "profile=code"};
+    const rc_log log = {.write = hear, .level = RC_LOG_WARN};
     assert_string_equal(warn_unread(methods, 3, small, 2),
-                        "warning: net_width changes nothing here: what reads it is resnet-small\n");
+                        "warning: net_width changes nothing here; only these read it: resnet-small\n");
+    heard[0] = '\0';
+    rc_config_warn_unread_by_head(by_head, 6, &log);
+    assert_string_equal(
+        heard, "warning: epochs changes nothing in a lesson of the head alone; with the setting 'adapt' as all "
+               "it does\n");
     assert_true(rc_config_is_of_experiments("tasks"));
     assert_false(rc_config_is_of_experiments("task"));
     assert_false(rc_config_is_of_experiments("epochs"));

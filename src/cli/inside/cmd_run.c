@@ -111,13 +111,7 @@ static rc_status read_config(const rc_option_value *value, const char *preset, c
     }
     for (int i = 0; i < value[SET].repeats; i++)
         RC_TRY(set_pair(value, value[SET].each[i], config));
-    RC_TRY(rc_config_check(config));
-    if (value[ORDER].given && config->order != 0 && !rc_config_has_orders(config))
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "class_order is '%s', so that order %d would be the same as order 0: published, numpy and seed "
-                       "have several",
-                       config->class_order, config->order);
-    return RC_OK;
+    return rc_config_check(config);
 }
 
 static rc_status read_methods(const char *list, rc_run_settings *settings)
