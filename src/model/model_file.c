@@ -12,7 +12,7 @@
 
 static const char format[] = "recollect-model-1";
 static const char row_numbers[] = "row_numbers"; /* key of the metadata; see forget_unread */
-static const char head_bias[] = "head.bias", taught_mean[] = "head.taught_mean",
+static const char head_bias[] = "head.bias", taught_mean[] = "head.taught_mean", class_mean[] = "statistics.class_mean",
                   class_variance[] = "statistics.class_variance", class_factor[] = "statistics.class_factor";
 
 enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 4 + 32 };
@@ -151,9 +151,9 @@ static rc_status collect(bundle *b, const rc_learner *l)
     if (l->class_mean == NULL)
         return RC_OK;
     if (l->class_variance == NULL) {
-        RC_TRY(add(b, "statistics.class_mean", 2, mean, l->class_mean));
+        RC_TRY(add(b, class_mean, 2, mean, l->class_mean));
     } else {
-        RC_TRY(add_halves(b, "statistics.class_mean", mean, l->class_mean));
+        RC_TRY(add_halves(b, class_mean, mean, l->class_mean));
         RC_TRY(add_halves(b, class_variance, mean, l->class_variance));
     }
     if (l->class_factor != NULL) {
@@ -507,25 +507,19 @@ static rc_status load_factors(const rc_safetensors *file, rc_learner *l)
     return load_weights(file, l->backend, class_factor, count, l->class_factor);
 }
 
-static const char class_mean[] = "statistics.class_mean";
-
-/* Is the first number of a row of 16 bits each NaN? Then all are: load_halves. */
-static bool is_unknown(const rc_named_tensor *tensor, size_t row, size_t d)
-{
-    uint16_t half;
-    memcpy(&half, (const char *)tensor->data + row * d * sizeof half, sizeof half);
-    return isnan(rc_half_to_float(half));
-}
-
-/* Does every class have both a mean and variances, or neither? */
+/* Does every class have both a mean and variances, or neither? (Rows are NaN all along, or have no NaN.) */
 static rc_status check_moments(const rc_safetensors *file, size_t classes, size_t d)
 {
     const rc_named_tensor *mean, *variance;
     RC_TRY(rc_safetensors_get(file, class_mean, RC_DTYPE_F16, classes * d, &mean));
     RC_TRY(rc_safetensors_get(file, class_variance, RC_DTYPE_F16, classes * d, &variance));
-    for (size_t k = 0; k < classes; k++)
-        if (is_unknown(mean, k, d) != is_unknown(variance, k, d))
+    for (size_t k = 0; k < classes; k++) {
+        uint16_t half[2];
+        memcpy(&half[0], (const char *)mean->data + k * d * sizeof *half, sizeof *half);
+        memcpy(&half[1], (const char *)variance->data + k * d * sizeof *half, sizeof *half);
+        if (!isnan(rc_half_to_float(half[0])) != !isnan(rc_half_to_float(half[1])))
             return rc_fail(RC_FORMAT, "class %zu has a mean without variances, or variances without a mean", k);
+    }
     return RC_OK;
 }
 
