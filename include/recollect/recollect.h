@@ -273,8 +273,8 @@ RECOLLECT_API recollect_status recollect_model_save_memory(const recollect_model
 RECOLLECT_API recollect_status recollect_model_export(const recollect_model *model, const char *format,
                                                       const char *path, int overwrite);
 
-/* Can a model of about `bytes` bytes be saved as `path`? For callers that want to know before hours of work: what
- * recollect_model_save would refuse fails with the same status. Checks whether the folder exists and may be
+/* Can a model of about `bytes` bytes be saved as `path`? For callers that want to know before hours of work: a place
+ * that recollect_model_save would refuse fails with the same status. Checks whether the folder exists and may be
  * written, whether a file of that name is in the way (unless `overwrite` is not 0), and whether there is room.
  * Writes nothing. bytes 0: a small model. */
 RECOLLECT_API recollect_status recollect_check_save(const char *path, size_t bytes, int overwrite);

@@ -4,8 +4,26 @@
 #include <string.h>
 
 #include "data/image.h"
+#include "data/image_kind.h"
 #include "data/listing.h"
 #include "data/reader.h"
+
+/* By its name, or by its content. */
+static rc_status is_picture(const char *folder, const char *name, bool *is)
+{
+    char path[RC_PATH_SIZE];
+    const rc_image_kind *kind;
+    *is = rc_image_name(name);
+    if (*is)
+        return RC_OK;
+    RC_TRY(rc_has_file(folder, name, is));
+    if (!*is)
+        return RC_OK;
+    RC_TRY(rc_path_in(folder, name, path));
+    rc_status status = rc_image_kind_at(path, &kind);
+    *is = status == RC_OK && kind->decode != NULL;
+    return status == RC_OUT_OF_MEMORY ? status : RC_OK; /* the reader has told what it cannot read */
+}
 
 /* Has the folder other folders, and no picture beside them? */
 static rc_status has_folders_alone(const char *folder, bool *has)
@@ -15,10 +33,12 @@ static rc_status has_folders_alone(const char *folder, bool *has)
     RC_TRY(rc_listing_look(folder, &listing));
     rc_status status = RC_OK;
     for (int i = 0; i < listing.count && pictures == 0 && status == RC_OK; i++) {
-        bool is_folder;
+        bool is_folder, picture = false;
         status = rc_has_folder(folder, listing.name[i], &is_folder);
+        if (status == RC_OK && !is_folder)
+            status = is_picture(folder, listing.name[i], &picture);
         folders += is_folder;
-        pictures += !is_folder && rc_image_name(listing.name[i]);
+        pictures += picture;
     }
     rc_listing_free(&listing);
     *has = folders > 0 && pictures == 0;

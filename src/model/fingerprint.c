@@ -72,11 +72,12 @@ void rc_fingerprint(const rc_config *config, const char *data_hash, const char *
 
 static const struct {
     const char *key, *text;
-} parts[] = {{"method=", "another method"},
-             {"settings=", "other settings"},
-             {"data=", "other data"},
-             {"classes=", "another order of classes or tasks"},
-             {"model=", "another model"}};
+    bool by_seed; /* another seed alone changes it: the settings have the seed, and it chooses images of the data */
+} parts[] = {{"method=", "another method", false},
+             {"settings=", "other settings", true},
+             {"data=", "other data", true},
+             {"classes=", "another order of classes or tasks", false},
+             {"model=", "another model", false}};
 enum { PARTS = sizeof parts / sizeof *parts };
 
 /* A part of a fingerprint, up to the next blank; nothing where there is none. */
@@ -104,11 +105,12 @@ static bool name_seed(const char *found, const char *expected, char *text, size_
 /* "other settings, other data", as far as it fits. */
 static void name_parts(const char *found, const char *expected, char *text, size_t size)
 {
-    size_t used = 0;
     text[0] = '\0';
-    if (name_seed(found, expected, text, size)) /* from it settings and data, whose images it chooses, differ, too */
-        return;
+    bool seed = name_seed(found, expected, text, size);
+    size_t used = strlen(text);
     for (int i = 0; i < PARTS; i++) {
+        if (seed && parts[i].by_seed)
+            continue;
         int a_length, b_length;
         const char *a = find_part(found, parts[i].key, &a_length), *b = find_part(expected, parts[i].key, &b_length);
         if ((a_length != b_length || memcmp(a, b, (size_t)a_length) != 0) && used < size)

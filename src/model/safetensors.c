@@ -131,15 +131,15 @@ static rc_status put_pieces(const rc_named_tensor *tensors, int count, const cha
     return RC_OK;
 }
 
-/* The same for what a file may have: `header` bytes of it, and the tensors. */
-static rc_status check_size(const rc_named_tensor *tensors, int count, size_t header)
+/* The bytes of the file: 8, `header` and the tensors. More than is read is an error. */
+static rc_status measure(const rc_named_tensor *tensors, int count, size_t header, size_t *bytes)
 {
-    size_t all = 8 + header;
+    *bytes = 8 + header;
     for (int i = 0; i < count; i++)
-        all += rc_named_tensor_bytes(&tensors[i]);
-    return all <= largest_file
+        *bytes += rc_named_tensor_bytes(&tensors[i]);
+    return *bytes <= largest_file
                ? RC_OK
-               : rc_fail(RC_INVALID_ARGUMENT, "the tensors take a file of %zu bytes, at most %zu are read", all,
+               : rc_fail(RC_INVALID_ARGUMENT, "the tensors take a file of %zu bytes, at most %zu are read", *bytes,
                          largest_file);
 }
 
@@ -152,10 +152,10 @@ rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors,
                                bool replace)
 {
     char *header;
-    size_t size;
+    size_t size, all;
     RC_TRY(make_header(tensors, count, metadata, &header, &size));
     rc_file_writer *writer;
-    rc_status status = check_size(tensors, count, size);
+    rc_status status = measure(tensors, count, size, &all);
     if (status == RC_OK)
         status = rc_file_writer_open(path, &writer);
     if (status == RC_OK) {
@@ -181,16 +181,18 @@ static rc_status put_into_memory(void *to, const void *data, size_t size)
 rc_status rc_safetensors_pack(const rc_named_tensor *tensors, int count, rc_json_writer *metadata, void **bytes,
                               size_t *size)
 {
-    char *header;
+    char *header, *end = NULL;
     size_t header_size, all;
+    *bytes = NULL;
+    *size = 0;
     RC_TRY(make_header(tensors, count, metadata, &header, &header_size));
-    all = 8 + header_size;
-    for (int i = 0; i < count; i++)
-        all += rc_named_tensor_bytes(&tensors[i]);
-    char *end = *bytes = rc_alloc(NULL, all);
-    rc_status status = end != NULL ? put_pieces(tensors, count, header, header_size, put_into_memory, &end)
-                                   : RC_OUT_OF_MEMORY;
-    *size = end != NULL ? all : 0;
+    rc_status status = measure(tensors, count, header_size, &all);
+    if (status == RC_OK && (end = *bytes = rc_alloc(NULL, all)) == NULL)
+        status = RC_OUT_OF_MEMORY;
+    if (status == RC_OK) {
+        *size = all;
+        status = put_pieces(tensors, count, header, header_size, put_into_memory, &end);
+    }
     rc_free(NULL, header);
     return status;
 }

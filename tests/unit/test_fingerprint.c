@@ -198,8 +198,8 @@ static void what_differs_is_named(void **state)
     assert_string_equal(rc_message(), "file belongs to another run, with another fingerprint: do");
 }
 
-/* A seed changes settings and data, too, and is what people can set right. */
-static void another_seed_is_told_alone(void **state)
+/* A seed changes settings and data, too, and is what people can set right. The rest is told beside it. */
+static void another_seed_is_told_for_what_it_changes(void **state)
 {
     (void)state;
     static const char found[] = "method=cwd settings=1 data=1 model=1 seed=3",
@@ -209,6 +209,11 @@ static void another_seed_is_told_alone(void **state)
     assert_int_equal(rc_fingerprint_check("file", found, found, NULL, NULL, "do"), RC_OK);
     assert_int_equal(rc_fingerprint_check("file", found, other, NULL, NULL, "do"), RC_INVALID_ARGUMENT);
     assert_string_equal(rc_message(), "file belongs to another run, with another seed (3, where this run has 31): do");
+    static const char much[] = "method=lwf settings=2 data=2 model=2 seed=31";
+    assert_int_equal(rc_fingerprint_check("file", found, much, NULL, NULL, "do"), RC_INVALID_ARGUMENT);
+    assert_string_equal(rc_message(),
+                        "file belongs to another run, with another seed (3, where this run has 31), another "
+                        "method, another model: do");
     assert_int_equal(rc_fingerprint_check("file", same, found, NULL, NULL, "do"), RC_INVALID_ARGUMENT);
     assert_string_equal(rc_message(), "file belongs to another run, with other data: do");
     assert_int_equal(rc_fingerprint_check("file", none, found, NULL, NULL, "do"), RC_INVALID_ARGUMENT);
@@ -223,7 +228,7 @@ int main(void)
         cmocka_unit_test(order_tasks_and_method_count),
         cmocka_unit_test(every_setting_counts_but_where_the_data_lies),
         cmocka_unit_test(what_differs_is_named),
-        cmocka_unit_test(another_seed_is_told_alone),
+        cmocka_unit_test(another_seed_is_told_for_what_it_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

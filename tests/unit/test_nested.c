@@ -51,6 +51,9 @@ static void pictures_of_a_class_are_enough(void **state)
     data_write_text("last/b/z.jpg", "x"); /* behind it */
     expect("last", "folder", 2, "");
     expect("last", "folder", 1, "last/a");
+    data_write_text("bare/a/cat/1.jpg", "x");
+    data_write_colour("bare/a/0", 4, 4, 1, 2, 3); /* a picture that its content tells */
+    expect("bare", "folder", 1, "");
     data_write_text("none/a/notes.txt", "x"); /* neither pictures nor folders */
     expect("none", "folder", 1, "");
     data_write_text("named/a/folder.jpg/1.jpg", "x"); /* is no picture */

@@ -104,6 +104,12 @@ static void files_are_bounded(void **state)
              8 + (header + 7) / 8 * 8 + 1 + ((size_t)4 << 30));
     assert_string_equal(rc_message(), expected);
     assert_int_not_equal(access(path, F_OK), 0);
+    void *bytes = expected;
+    size_t size = 1;
+    metadata = rc_safetensors_metadata_begin();
+    assert_int_equal(rc_safetensors_pack(large, 2, &metadata, &bytes, &size), RC_INVALID_ARGUMENT);
+    assert_string_equal(rc_message(), expected);
+    assert_true(bytes == NULL && size == 0);
 }
 
 int main(void)
