@@ -29,7 +29,7 @@
  *              that the call it interrupts is working with: the handle becomes NULL at once, the call goes on to
  *              its end, and the library frees what was destroyed just before that call returns.
  *   Callbacks  The caller's functions have to return to the library: neither longjmp() nor an exception of C++ may
- *              leave them. A call that is left like that keeps its memory, and its context is at work for ever.
+ *              leave them. A call that is left like that keeps its memory, and its context refuses every later call.
  *   Structs    No structure depends on build flags. Those that may grow begin with `size`, which tells the
  *              library how much of them the caller's header knew: old programs work with new libraries, and new
  *              programs with old ones. Where the caller sets `size`, it is the sizeof of the structure. A

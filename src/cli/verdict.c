@@ -70,7 +70,7 @@ static bool is_among(const char *name, size_t length, const char *const *names)
     return *names != NULL;
 }
 
-/* The lesson, `more`, and its options, but for those of these names, be they settings of --set (NULL ends the list). */
+/* The lesson, `more`, and its options but those of these names, also where --set gives them (NULL ends the list). */
 static void repeat_lesson(rc_advice *a, const char *more, const char *const *left_out)
 {
     char name[80];
@@ -103,9 +103,10 @@ static void repeat_lesson(rc_advice *a, const char *more, const char *const *lef
 static void learn_again(rc_advice *a, const char *option, const char *text)
 {
     char name[80];
-    repeat_lesson(a, a->top ? " --force --adapt top" : " --force",
-                  (const char *const[]){"out", "force", "json", "strict", "resume", a->top ? "adapt" : "out", option,
-                                        NULL});
+    const char *left_out[] = {"out", "force", "json", "strict", "resume", option, NULL, NULL};
+    if (a->top)
+        left_out[option != NULL ? 6 : 5] = "adapt";
+    repeat_lesson(a, a->top ? " --force --adapt top" : " --force", left_out);
     if (option == NULL)
         return;
     snprintf(name, sizeof name, "--%s", option);

@@ -75,7 +75,8 @@ static rc_status read_quoted(parser *p)
 static void read_plain(parser *p, char **stop)
 {
     p->field[p->fields] = p->at;
-    p->at += strcspn(p->at, p->separator == ',' ? ",\n" : p->separator == ';' ? ";\n" : "\t\n");
+    while (p->at < p->end && *p->at != p->separator && *p->at != '\n')
+        p->at++;
     for (*stop = p->at; *stop > p->field[p->fields] && strchr(" \t\r", (*stop)[-1]) != NULL;)
         --*stop;
 }

@@ -69,10 +69,10 @@ static const line_row lines[] = {
     {"scheme-real-lce", "(b) real LCE", "real-lce", "-schemes", SCHEME, ""},
     {"scheme-real-hkd", "(c) real HKD", "real-hkd", "-schemes", SCHEME, ""},
     {"scheme-dreams-lce", "(d) dreams LCE", "sce", "-schemes", SCHEME, ""},
-    {"cwd+-without-drawn", "CwD+, none drawn", "cwd+", "-without-drawn", "plus_drawn=0", ""},
-    {"cwd+-without-moved", "CwD+, none moved", "cwd+", "-without-moved", "plus_statistics=dreams", ""},
-    {"cwd+-without-turned", "CwD+, none turned", "cwd+", "-without-turned", "rotations=off", ""},
-    {"cwd+-without-second", "CwD+, one generator", "cwd+", "-without-second", "generators=1", ""},
+    {"cwd+-without-drawn", "CwD+ without drawn", "cwd+", "-without-drawn", "plus_drawn=0", ""},
+    {"cwd+-without-moved", "CwD+ without moved", "cwd+", "-without-moved", "plus_statistics=dreams", ""},
+    {"cwd+-without-turned", "CwD+ without turned", "cwd+", "-without-turned", "rotations=off", ""},
+    {"cwd+-without-second", "CwD+ without second", "cwd+", "-without-second", "generators=1", ""},
 };
 
 #define BUFFERS "er,er-5120,lode,lode-5120"
