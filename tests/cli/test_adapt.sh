@@ -25,6 +25,10 @@ grep -q "32 images of old classes: .* before .*, .* after" out.txt || fail "--ol
 expect 0 '"adapt":"head"' learn two.safetensors third --out three.safetensors --adapt head --json
 expect 0 '"epochs":0' learn two.safetensors third --out again.safetensors --adapt head --json --resume --threads 2
 cmp -s three.safetensors again.safetensors || fail "another number of threads gives another model"
+expect 0 "7 classes" learn two.safetensors third --out told.safetensors --adapt head --set lambda_ce=9 --set seed=1
+[ "$(grep -c "changes nothing" err.txt)" -eq 1 ] || fail "what a head does not read is not said once: $(cat err.txt)"
+grep -qF "warning: lambda_ce changes nothing in a lesson of the head alone; with --adapt as all it does" err.txt ||
+    fail "a setting that a head does not read is not told: $(cat err.txt)"
 expect 0 "7 class means" info three.safetensors
 "$make_images" procedural:10 train 7 8 16 png fourth
 expect 0 "8 classes, 1 of them new" learn three.safetensors fourth --out four.safetensors --epochs 3 --set inversion_steps=3
