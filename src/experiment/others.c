@@ -87,7 +87,7 @@ static rc_status open_trial(const char *folder, const rc_trial *own, bool orders
 /* A file that cannot be read, or is of another run, is not worth the summary of all others. */
 static rc_status leave_out(rc_status status, const rc_log *log)
 {
-    if (status != RC_IO && status != RC_FORMAT && status != RC_INVALID_ARGUMENT)
+    if (status != RC_IO && status != RC_FORMAT && status != RC_UNSUPPORTED && status != RC_INVALID_ARGUMENT)
         return status;
     rc_log_write(log, RC_LOG_WARN, "warning: the summary is without what cannot be read: %s", rc_message());
     return RC_OK;

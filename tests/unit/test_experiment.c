@@ -530,6 +530,33 @@ static void one_summary_covers_what_was_run_before(void **state)
     assert_int_equal(rc_bytes_allocated(), before);
 }
 
+/* A file of another program, one of which no byte can be read, and one of nothing: each is named, the summary has all
+ * else, and the run has succeeded. */
+static void a_summary_says_what_it_is_without(void **state)
+{
+    (void)state;
+    static const char foreign[] = "\x41\0\0\0\0\0\0\0"
+                                  "{\"a\": {\"dtype\": \"F8_E4M3\", \"shape\": [1], \"data_offsets\": [0, 1]}}.";
+    static const char *const methods[] = {"er", "lwf", "finetune"};
+    for (int m = 0; m < 3; m++) {
+        small_run_start_one(&run, "out", methods[m]);
+        run.settings.stop_after = 1;
+        run.settings.resume = m > 0;
+        if (m == 2) {
+            data_write("out/er/task-1.safetensors", foreign, sizeof foreign - 1);
+            assert_int_equal(remove("out/lwf/results.json"), 0);
+            assert_int_equal(mkdir("out/lwf/results.json", 0777), 0);
+        }
+        small_run_do(&run);
+    }
+    assert_string_equal(run.log.text,
+                        "warning: the summary is without what cannot be read: out/er/task-1.safetensors: tensor 'a' "
+                        "has type F8_E4M3, which recollect does not read\n"
+                        "warning: the summary is without what cannot be read: cannot read 'out/lwf/results.json': it "
+                        "is a folder, expected a regular file\n");
+    assert_summary("out", "finetune done\ner stopped\nlwf stopped\n");
+}
+
 static void share(void)
 {
     run.settings.lease_seconds = 60;
@@ -848,6 +875,7 @@ int main(void)
         IN_FOLDER(a_stop_ends_with_the_run),
         IN_FOLDER(each_part_runs_its_orders),
         IN_FOLDER(one_summary_covers_what_was_run_before),
+        IN_FOLDER(a_summary_says_what_it_is_without),
         IN_FOLDER(one_summary_covers_what_others_have_run),
         IN_FOLDER(what_ends_meanwhile_is_written_too),
         IN_FOLDER(a_finished_run_without_memory_is_as_it_was),
