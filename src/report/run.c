@@ -76,20 +76,25 @@ static rc_status read_confusion(rc_report_run *run, const rc_json *rows)
     return RC_OK;
 }
 
-/* "folder" says how anybody's images lie, and is no name of a set: those of two folders must not stand together. */
+/* "folder" says how anybody's images lie, and is no name of a set: it comes after the name of the folder. What follows
+ * a dash says which of the images a run took. */
 static void name_dataset(rc_report_run *run)
 {
     static const char *const layouts[] = {"folder", "list", "csv", "idx"};
     const char *name = text_or(run->identity, "dataset", "unknown data"), *data = text_or(run->identity, "data", "");
-    size_t from, end = strlen(data);
+    size_t from, end = strlen(data), length = strcspn(name, "-");
     while (end > 1 && data[end - 1] == '/')
         end--;
     for (from = end; from > 0 && data[from - 1] != '/';)
         from--;
     snprintf(run->dataset, sizeof run->dataset, "%s", name);
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-        if (end > 0 && strncmp(name, layouts[i], strlen(layouts[i])) == 0)
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        if (length != strlen(layouts[i]) || strncmp(name, layouts[i], length) != 0)
+            continue;
+        run->own_data = text_or(run->identity, "data_fingerprint", NULL);
+        if (end > 0)
             snprintf(run->dataset, sizeof run->dataset, "%.*s (%s)", (int)(end - from), data + from, name);
+    }
 }
 
 /* Which run it is: the members of `identity`. */

@@ -23,6 +23,7 @@ typedef struct rc_report_run {
     const rc_json *identity;   /* as in run.json; NULL: not known */
     const char *method;
     char dataset[RC_REPORT_DATASET]; /* "cifar100", "pets (folder)" */
+    const char *own_data;            /* fingerprint of images of one's own; NULL: a published set, or not known */
     int order;
     int64_t seed;
     rc_results results;      /* done is 0 where no task is finished yet */

@@ -72,13 +72,51 @@ static void sort_variants(rc_report_set *set)
     }
 }
 
+/* Would both runs have read the same images from the same files? Their fingerprints are of images as they were read,
+ * and the seed may choose those of the test. */
+static bool read_alike(const rc_report_run *a, const rc_report_run *b)
+{
+    static const char *const reading[] = {"size",     "resize", "interpolation", "decode",
+                                          "channels", "exif",   "validation",    "test_per_class"};
+    for (size_t i = 0; i < sizeof reading / sizeof *reading; i++)
+        if (differ_in(reading[i], a, b))
+            return false;
+    return a->seed == b->seed;
+}
+
+/* Of two runs whose data has one name: is it known to be other data? Names of published sets are enough, because
+ * earlier versions gave them other fingerprints. */
+static bool other_data(const rc_report_run *a, const rc_report_run *b)
+{
+    if (a->own_data == NULL || b->own_data == NULL || strcmp(a->own_data, b->own_data) == 0)
+        return false;
+    return strcmp(rc_report_run_text(a, "data"), rc_report_run_text(b, "data")) != 0 || read_alike(a, b);
+}
+
+static bool belongs(const rc_report_run *run, const rc_report_set *set)
+{
+    if (set->tasks != run->results.tasks || strcmp(set->dataset, run->dataset) != 0)
+        return false;
+    for (int i = 0; i < set->variants; i++)
+        for (int k = 0; k < set->variant[i].runs; k++)
+            if (other_data(set->variant[i].run[k], run))
+                return false;
+    return true;
+}
+
 static rc_report_set *find_set(rc_report_sets *sets, const rc_report_run *run)
 {
-    for (int i = 0; i < sets->count; i++)
-        if (sets->set[i].tasks == run->results.tasks && strcmp(sets->set[i].dataset, run->dataset) == 0)
-            return &sets->set[i];
-    rc_report_set *set = &sets->set[sets->count++];
-    *set = (rc_report_set){.dataset = run->dataset, .tasks = run->results.tasks};
+    rc_report_set *set = NULL;
+    for (int i = 0; i < sets->count && set == NULL; i++)
+        if (belongs(run, &sets->set[i]))
+            set = &sets->set[i];
+    if (set == NULL) {
+        set = &sets->set[sets->count++];
+        set->tasks = run->results.tasks;
+        snprintf(set->dataset, sizeof set->dataset, "%s", run->dataset);
+    }
+    if (set->own_data == NULL)
+        set->own_data = run->own_data;
     return set;
 }
 
@@ -344,6 +382,25 @@ static rc_status count(const rc_report_set *set, rc_report_variant *v)
     return status;
 }
 
+static const char *first_name(const rc_report_set *set)
+{
+    return set->variant[0].run[0]->dataset;
+}
+
+/* Sets of one name that are of other data say of which: by the fingerprint of their first run. */
+static void tell_data_apart(rc_report_sets *sets)
+{
+    for (int i = 0; i < sets->count; i++) {
+        rc_report_set *set = &sets->set[i];
+        for (int k = 0; k < sets->count && set->own_data != NULL; k++) {
+            const rc_report_set *other = &sets->set[k];
+            if (strcmp(first_name(set), first_name(other)) == 0 && other->own_data != NULL &&
+                strcmp(set->own_data, other->own_data) != 0)
+                snprintf(set->dataset, sizeof set->dataset, "%s, data %.16s", first_name(set), set->own_data);
+        }
+    }
+}
+
 rc_status rc_report_sets_make(const rc_report_runs *runs, rc_report_sets *sets)
 {
     int next = 0;
@@ -351,8 +408,10 @@ rc_status rc_report_sets_make(const rc_report_runs *runs, rc_report_sets *sets)
     rc_status status = sets->set != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     for (int i = 0; i < runs->count && status == RC_OK; i++)
         status = place_run(find_set(sets, runs->run[i]), runs->run[i], runs->count);
-    if (status == RC_OK)
+    if (status == RC_OK) {
+        tell_data_apart(sets);
         qsort(sets->set, (size_t)sets->count, sizeof *sets->set, compare_sets);
+    }
     for (int i = 0; i < sets->count && status == RC_OK; i++) {
         rc_report_set *set = &sets->set[i];
         sort_variants(set);

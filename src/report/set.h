@@ -1,6 +1,7 @@
-/* Runs sorted for a report: a set for each data set and number of tasks, and in it a variant for each method. Runs of a
- * method that differ in nothing but class order and seed are one variant, whose numbers are means over them. Runs that
- * differ in a setting, too, are variants of their own, and their labels say in which. Copies of a run are one run. */
+/* Runs sorted for a report: a set for each data set and number of tasks, and in it a variant for each method. Two
+ * folders of one name whose images differ are two data sets. Runs of a method that differ in nothing but class order
+ * and seed are one variant, whose numbers are means over them. Runs that differ in a setting, too, are variants of
+ * their own, and their labels say in which. Copies of a run are one run. */
 #ifndef RC_REPORT_SET_H
 #define RC_REPORT_SET_H
 
@@ -33,8 +34,9 @@ typedef struct rc_report_variant {
 } rc_report_variant;
 
 typedef struct rc_report_set {
-    const char *dataset;
-    int tasks, classes, runs, copies; /* copies: those that were left out */
+    char dataset[RC_REPORT_DATASET + 32]; /* as the runs have it, and the fingerprint if another set has the same */
+    const char *own_data;                 /* as the first run that has one; NULL: none has */
+    int tasks, classes, runs, copies;     /* copies: those that were left out */
     rc_report_variant *variant;
     int variants;
 } rc_report_set;

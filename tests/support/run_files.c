@@ -82,17 +82,21 @@ static void put_run(const run_file *run, rc_json_writer *w)
     rc_json_put_text(w, "commit", "abc");
     rc_json_put_text(w, "command_line", "recollect run it --out 'a&b'");
     rc_json_put_int(w, "order", run->order);
-    rc_json_put_int(w, "seed", 1);
+    rc_json_put_int(w, "seed", run->seed > 0 ? run->seed : 1);
     rc_json_put_text(w, "backend", "cpu");
     rc_json_put_text(w, "precision", "fp32");
     rc_json_put_text(w, "device", "a machine");
     rc_json_put_text(w, "dataset", run->dataset);
     if (run->data != NULL)
         rc_json_put_text(w, "data", run->data);
+    if (run->data_fingerprint != NULL)
+        rc_json_put_text(w, "data_fingerprint", run->data_fingerprint);
     rc_json_begin_object(w, "config");
     char order[16];
     snprintf(order, sizeof order, "%d", run->order);
     rc_json_put_text(w, "order", order);
+    if (run->size != NULL)
+        rc_json_put_text(w, "size", run->size);
     rc_json_put_text(w, "lambda_war", run->setting != NULL ? run->setting : "0.1");
     rc_json_put_text(w, "weight_prior", run->own_settings ? "0.001" : "0");
     rc_json_put_text(w, "diversity_epsilon", run->own_settings ? "0" : "1e-06");

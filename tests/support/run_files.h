@@ -13,6 +13,9 @@ typedef struct run_file {
     const char *(*name)(int label); /* of the classes; NULL: "class 1", ... */
     int kept;                       /* bytes of statistics; 0: 18900 */
     bool without_classes;           /* as the copies of some old results are */
+    const char *data_fingerprint;   /* NULL: not said */
+    const char *size;               /* the value of that setting; NULL: not said */
+    int seed;                       /* 0: 1 */
 } run_file;
 
 /* Writes FOLDER/results.json; makes the folder. Ends the test if that fails. */

@@ -74,12 +74,15 @@ static void images_of_ones_own_are_named_like_their_folder(void **state)
 {
     static const struct {
         const char *dataset, *data, *shown;
-    } set[] = {{"folder", "photos/cats/", "\"cats (folder)\",5,\"CwD\",50,,"},
-               {"folder-part", "dogs", "\"dogs (folder-part)\",5,\"CwD\",51,,"},
-               {"list", "/lists/all.txt", "\"all.txt (list)\",5,\"CwD\",52,,"},
-               {"csv", "all.csv", "\"all.csv (csv)\",5,\"CwD\",53,,"},
-               {"folder", NULL, "\"folder\",5,\"CwD\",54,,"},
-               {"cifar100", "cats", "\"cifar100\",5,\"CwD\",55,,"}};
+    } set[] = {{"folder", "photos/cats/", "\"cats (folder)\",5,\"CwD\",40,,"},
+               {"folder-part", "dogs", "\"dogs (folder-part)\",5,\"CwD\",41,,"},
+               {"list", "/lists/all.txt", "\"all.txt (list)\",5,\"CwD\",42,,"},
+               {"csv", "all.csv", "\"all.csv (csv)\",5,\"CwD\",43,,"},
+               {"folder", NULL, "\"folder\",5,\"CwD\",44,,"},
+               {"cifar100", "cats", "\"cifar100\",5,\"CwD\",45,,"},
+               {"idx-validation-part", "digits", "\"digits (idx-validation-part)\",5,\"CwD\",46,,"},
+               {"folders-of-mine", "birds", "\"folders-of-mine\",5,\"CwD\",47,,"},
+               {"fold", "birds", "\"fold\",5,\"CwD\",48,,"}};
     enum { SETS = sizeof set / sizeof *set };
     run_file run = five;
     (void)state;
@@ -88,12 +91,50 @@ static void images_of_ones_own_are_named_like_their_folder(void **state)
         snprintf(name, sizeof name, "%d", i);
         run.dataset = set[i].dataset;
         run.data = set[i].data;
-        run.accuracy = 90 + i;
+        run.accuracy = 80 + i;
         run_file_write(&run, in_folder(name));
     }
     rc_text text = report(RC_REPORT_CSV, "accuracy");
     for (int i = 0; i < SETS; i++)
         has(&text, set[i].shown);
+    rc_text_free(&text);
+}
+
+/* a/train and b/train are both "train (folder)". What differs because it was read in another way, or because another
+ * seed chose the test images, is one data set if it lies at one place. Names of published sets are enough. */
+static void folders_of_one_name_are_two_data_sets(void **state)
+{
+    static const struct {
+        const char *dataset, *data, *fingerprint, *size;
+        int seed;
+    } set[] = {{"folder", "a/train", NULL, "32", 1},  {"folder", "a/train", "0aa", "32", 1},
+               {"folder", "c/train", "0aa", "32", 1}, {"folder", "b/train", "0bb", "32", 1},
+               {"folder", "b/train", "0bc", "32", 2}, {"folder", "b/train", "0bd", "64", 1},
+               {"folder", "b/train", "0ee", "64", 1}, {"folder", "test", "0aa", "32", 1},
+               {"cifar100", "here", "0aa", "0", 1},   {"cifar100", "there", "0bb", "0", 1}};
+    enum { RUNS = sizeof set / sizeof *set };
+    run_file run = five;
+    (void)state;
+    for (int i = 0; i < RUNS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d", i);
+        run.dataset = set[i].dataset;
+        run.data = set[i].data;
+        run.data_fingerprint = set[i].fingerprint;
+        run.size = set[i].size;
+        run.seed = set[i].seed;
+        run.accuracy = 80 + i;
+        run_file_write(&run, in_folder(name));
+    }
+    rc_text text = report(RC_REPORT_CSV, "accuracy");
+    has(&text, "\n\"cifar100\",5,\"CwD\",48.5,");
+    has(&text, "\n\"test (folder)\",5,\"CwD\",47,,");
+    has(&text, "\n\"train (folder), data 0aa\",5,\"CwD\",41,");
+    has(&text, "\n\"train (folder), data 0bb\",5,\"CwD, size 32\",43.5,");
+    has(&text, "\n\"train (folder), data 0bb\",5,\"CwD, size 64\",45,,");
+    has(&text, "\n\"train (folder), data 0ee\",5,\"CwD\",46,,");
+    assert_int_equal(count_of(&text, "dataset,tasks,"), 5);
+    assert_int_equal(count_of(&text, "\"CwD"), 6);
     rc_text_free(&text);
 }
 
@@ -606,6 +647,7 @@ int main(void)
         IN_FOLDER(runs_that_are_not_done_do_not_count),
         IN_FOLDER(copies_count_once),
         IN_FOLDER(images_of_ones_own_are_named_like_their_folder),
+        IN_FOLDER(folders_of_one_name_are_two_data_sets),
         IN_FOLDER(the_most_that_is_kept_counts),
         IN_FOLDER(colours_stay_with_their_labels),
         IN_FOLDER(a_run_with_classes_is_shown),
