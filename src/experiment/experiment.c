@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "config/unread.h"
 #include "experiment/others.h"
 #include "experiment/run_data.h"
 #include "experiment/summary.h"
@@ -580,6 +581,8 @@ static rc_status run_experiment(const rc_run_settings *settings, rc_workers *wor
     double began = rc_now();
     RC_TRY(rc_run_settings_check(settings));
     RC_TRY(rc_config_check(&settings->config));
+    rc_config_warn_unread(&settings->config, settings->method, settings->methods, settings->set, settings->sets,
+                          &settings->watch.log);
     rc_status status = RC_OK;
     if (workers == NULL || workers->index == 0)
         status = rc_file_check_folder(settings->out); /* before the data is read */

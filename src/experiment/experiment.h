@@ -50,6 +50,9 @@ typedef struct rc_run_settings {
     double checkpoint_seconds;
     double report_seconds; /* between looks at the losses, and at whether to stop */
     const char *command_line;
+    const char *const *set; /* (sets) the "name=value" that somebody gave for this run alone: a warning tells what no
+                               method reads */
+    int sets;
     bool skip_broken;
     const rc_dataset *data; /* as rc_run_data_open opened it (run_data.h); NULL: the run opens it */
     /* The run sets `where`. Several threads may call `cancelled` at once; the other callbacks and `line` are never

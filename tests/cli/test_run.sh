@@ -243,8 +243,8 @@ refused 2 "did you mean 'epochs'" small.yaml --set epoch=3
 refused 2 'cwd' small.yaml --out x --method cvd
 refused 1 "cannot open 'missing.yaml'" missing.yaml --out x
 refused 2 'did you mean' small.yaml --print-config --set lambda_was=3
-"$program" run small.yaml --print-config --method finetune,lwf --set lambda_war=3 --set kd_weight=2 >/dev/null 2>message
-[ "$(cat message)" = "warning: lambda_war changes nothing here; only these read it: cwd, cwd+, cwd-abd, \
+"${run[@]}" --out unread --stop-after 1 --method finetune,lwf --set lambda_war=3 --set kd_weight=2 >/dev/null 2>message
+[ "$(grep "changes nothing" message)" = "warning: lambda_war changes nothing here; only these read it: cwd, cwd+, cwd-abd, \
 cwd-without-dce, real-cwd" ] || fail "a setting that no method reads: $(cat message)"
 echo 'lambda_harp: 3' >wrong.yaml
 refused 2 "wrong.yaml.*'lambda_harp'; did you mean 'lambda_war'" wrong.yaml --print-config

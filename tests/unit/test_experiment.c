@@ -334,6 +334,21 @@ static void what_models_and_results_say_of_their_run(void **state)
     }
 }
 
+/* What somebody set and no method of the run reads. */
+static void what_nobody_reads_is_told(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"epochs=4", "buffer_size=3", "lambda_war=1"};
+    small_run_start(&run, "out");
+    run.settings.stop_after = 1;
+    run.settings.set = set;
+    run.settings.sets = 3;
+    small_run_do(&run);
+    assert_string_equal(run.log.text,
+                        "warning: buffer_size changes nothing here; only these read it: er, er-5120, lode, "
+                        "lode-5120\n");
+}
+
 static double seconds_of(const char *path, const char *stage)
 {
     rc_json *json;
@@ -869,6 +884,7 @@ int main(void)
         IN_FOLDER(each_order_has_each_seed),
         IN_FOLDER(names_are_in_the_order_of_the_classes),
         IN_FOLDER(what_models_and_results_say_of_their_run),
+        IN_FOLDER(what_nobody_reads_is_told),
         IN_FOLDER(methods_pay_for_what_they_need_of_the_first_task),
         IN_FOLDER(a_model_that_is_a_folder_is_told),
         IN_FOLDER(a_checkpoint_that_cannot_be_removed_is_told),

@@ -7,7 +7,6 @@
 
 #include "api/describe_methods.h"
 #include "cli/cli.h"
-#include "config/unread.h"
 #include "experiment/experiment.h"
 #include "forecast/allowance.h"
 
@@ -197,10 +196,7 @@ static rc_status read_grid(const rc_option_value *value, const char *preset, con
         RC_TRY(read_orders(value[ORDERS].text, settings));
     if (value[SEEDS].given)
         RC_TRY(read_seeds(value[SEEDS].text, settings));
-    RC_TRY(rc_run_settings_check(settings));
-    rc_config_warn_unread(&settings->config, settings->method, settings->methods, value[SET].each, value[SET].repeats,
-                          log);
-    return RC_OK;
+    return rc_run_settings_check(settings);
 }
 
 /* ---- the command --------------------------------------------------------------------------------------------- */
@@ -220,6 +216,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
                                 .alone = strcmp(value[MPI].text, "off") == 0,
                                 .together = strcmp(value[MPI].text, "on") == 0,
                                 .skip_broken = value[SKIP_BROKEN].given,
+                                .set = value[SET].each,
+                                .sets = value[SET].repeats,
                                 .line = rc_print_line,
                                 .watch = {.log = log, .progress = rc_tell_progress, .cancelled = rc_interrupted}};
     if (!rc_read_number(value[CHECKPOINT].text, 0, 86400, &settings.checkpoint_seconds))
