@@ -18,6 +18,7 @@ typedef struct pairs {
     rc_replay *replay; /* NULL: images alone */
     rc_tensor input;
     void *memory;
+    size_t bytes; /* of it */
     rc_step *step;
     int32_t *labels;
     int images, rows; /* of images, and with dreams behind them */
@@ -48,27 +49,27 @@ static size_t feature_bytes(const pairs *p)
     return 2 * (size_t)p->rows * (size_t)p->learner->student.head.d * sizeof *p->old;
 }
 
-static rc_status take_rows(pairs *p, bool dreams)
+static pairs pairs_of(rc_learner *l, bool dreams)
 {
-    const rc_learner *l = p->learner;
-    p->images = l->batches * l->settings.batch;
-    p->rows = dreams ? 2 * p->images : p->images;
-    if (p->backend->sizing)
-        return RC_OK;
+    int images = l->batches * l->settings.batch;
+    return (pairs){.learner = l, .backend = l->backend, .images = images, .rows = dreams ? 2 * images : images};
+}
+
+static rc_status take_rows(pairs *p)
+{
     p->old = rc_alloc_zeroed(NULL, feature_bytes(p), 1);
     p->label = rc_alloc_zeroed(NULL, (size_t)p->images, sizeof *p->label);
     if (p->old == NULL || p->label == NULL)
         return RC_OUT_OF_MEMORY;
-    p->new = p->old + (size_t)p->rows *(size_t)l->student.head.d;
+    p->new = p->old + (size_t)p->rows *(size_t)p->learner->student.head.d;
     return RC_OK;
 }
 
-static rc_status build(pairs *p, bool dreams)
+static rc_status build_passes(pairs *p, bool dreams)
 {
     rc_backend *be = p->backend;
     rc_learner *l = p->learner;
     int batch = l->settings.batch;
-    RC_TRY(take_rows(p, dreams));
     rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = batch, .constant_model = true};
     RC_TRY(rc_pass_create(be, &l->net, &eval, &p->student_pass));
     rc_pass_prepare(p->student_pass, &l->student.backbone);
@@ -79,7 +80,19 @@ static rc_status build(pairs *p, bool dreams)
     RC_TRY(rc_tensor_create(be, batch, l->net.h, l->net.w, l->net.c, &p->input));
     if (dreams)
         RC_TRY(open_dreams(p));
-    return rc_backend_carve(be, "moved statistics", carve, p, &p->memory, NULL);
+    return rc_backend_carve(be, "moved statistics", carve, p, &p->memory, &p->bytes);
+}
+
+/* Of all that build_passes builds. */
+static size_t pass_bytes(const pairs *p)
+{
+    size_t bytes = p->bytes + rc_pass_bytes(p->student_pass) +
+                   rc_act_count(p->backend, p->input.n, p->input.h, p->input.w, p->input.c) * p->backend->act_bytes;
+    if (p->teacher_pass != NULL)
+        bytes += rc_pass_bytes(p->teacher_pass);
+    if (p->replay != NULL)
+        bytes += p->replay->bytes;
+    return bytes;
 }
 
 static void drop_passes(pairs *p)
@@ -127,7 +140,8 @@ static rc_status add_batch(pairs *p, uint32_t index, bool dreams)
 static rc_status take_pairs(pairs *p, bool dreams)
 {
     rc_learner *l = p->learner;
-    RC_TRY(build(p, dreams));
+    RC_TRY(take_rows(p));
+    RC_TRY(build_passes(p, dreams));
     int epochs = (int)((rc_stage_steps(l, RC_STAGE_TRAINING) + rc_stage_steps(l, RC_STAGE_REFINEMENT)) /
                        (uint32_t)l->batches);
     rc_learner_send_order(l, epochs); /* that of estimation */
@@ -139,12 +153,17 @@ static rc_status take_pairs(pairs *p, bool dreams)
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
 
+static size_t block_bytes(int d, int classes, bool variances, bool factors)
+{
+    size_t means = (size_t)classes * (size_t)d, triangles = factors ? (size_t)classes * rc_factor_numbers(d) : 0;
+    return ((variances ? 2 : 1) * means + 2 * (size_t)d * (size_t)d + triangles) * sizeof(double);
+}
+
 static rc_status allocate(rc_moved *m, int d, int classes, bool variances, bool factors)
 {
     size_t square = (size_t)d * (size_t)d, means = (size_t)classes * (size_t)d, more = variances ? means : 0;
-    size_t triangles = factors ? (size_t)classes * rc_factor_numbers(d) : 0;
     *m = (rc_moved){.d = d, .classes = classes};
-    m->mean = rc_alloc_zeroed(NULL, means + 2 * square + more + triangles, sizeof *m->mean);
+    m->mean = rc_alloc_zeroed(NULL, block_bytes(d, classes, variances, factors), 1);
     if (m->mean == NULL)
         return RC_OUT_OF_MEMORY;
     m->covariance = m->mean + means;
@@ -291,7 +310,7 @@ bool rc_moved_possible(const rc_learner *l)
 
 rc_status rc_moved_create(rc_learner *l, bool dreams, rc_moved *m)
 {
-    pairs p = {.learner = l, .backend = l->backend};
+    pairs p = pairs_of(l, dreams);
     RC_TRY(allocate(m, l->student.head.d, l->student.head.classes, l->settings.plus_variances, false));
     rc_status status = take_pairs(&p, dreams);
     drop_passes(&p);
@@ -308,15 +327,41 @@ rc_status rc_moved_create(rc_learner *l, bool dreams, rc_moved *m)
     return status;
 }
 
-/* Passes and features at first; then without passes features and, for the fit, centred ones. */
-rc_status rc_moved_count(rc_learner *l, bool dreams)
+size_t rc_moved_bytes(const rc_learner *l)
 {
-    pairs p = {.learner = l, .backend = l->backend};
-    rc_status status = build(&p, dreams);
+    return block_bytes(l->student.head.d, l->student.head.classes, l->settings.plus_variances, false);
+}
+
+/* What is there of the heap beside the passes, and when these are gone: then the fit has all features once more,
+ * centred, and of squares and rows of d numbers the map (2 and 1), the sums (3 and 2), a factor, a column and a copy of
+ * the factor. Without old classes there is no fit, but a covariance. */
+static size_t heap_bytes(const pairs *p, bool passes)
+{
+    const rc_learner *l = p->learner;
+    size_t d = (size_t)l->student.head.d, bytes = rc_moved_bytes(l) + feature_bytes(p);
+    bytes += (size_t)p->images * sizeof *p->label;
+    if (passes)
+        return bytes;
+    if (l->n_old == 0)
+        return bytes + d * d * sizeof(double) + (size_t)l->student.head.classes * sizeof(int32_t);
+    return bytes + feature_bytes(p) + (8 * d * d + 3 * d) * sizeof(double);
+}
+
+rc_status rc_moved_count(rc_learner *l, bool dreams, size_t *bytes)
+{
+    pairs p = pairs_of(l, dreams);
+    rc_backend *be = l->backend;
+    size_t with = heap_bytes(&p, true), without = heap_bytes(&p, false);
+    rc_status status = build_passes(&p, dreams);
     if (status == RC_OK)
-        status = rc_backend_count_scratch(l->backend, feature_bytes(&p));
+        with += pass_bytes(&p);
+    if (status == RC_OK && be->sizing)
+        status = rc_backend_count_scratch(be, heap_bytes(&p, true));
     drop_passes(&p);
-    return status == RC_OK ? rc_backend_count_scratch(l->backend, 2 * feature_bytes(&p)) : status;
+    if (status == RC_OK && be->sizing)
+        status = rc_backend_count_scratch(be, without);
+    *bytes = with > without ? with : without;
+    return status;
 }
 
 rc_status rc_moved_read(const rc_learner *l, rc_moved *m)

@@ -26,8 +26,11 @@ typedef struct rc_moved {
 bool rc_moved_possible(const rc_learner *learner);
 /* dreams: the map is fitted on as many dreams as images, too. On failure nothing is held. */
 rc_status rc_moved_create(rc_learner *learner, bool dreams, rc_moved *moved);
-/* On a backend that counts memory: what rc_moved_create takes, and gives back. */
-rc_status rc_moved_count(rc_learner *learner, bool dreams);
+/* *bytes: the most that rc_moved_create takes, passes included. Builds these and drops them. A backend that counts
+ * memory counts all of it. */
+rc_status rc_moved_count(rc_learner *learner, bool dreams, size_t *bytes);
+/* What of it stays until rc_moved_destroy. */
+size_t rc_moved_bytes(const rc_learner *learner);
 /* As the learner stores them, of a net that stays as it is. On failure nothing is held. */
 rc_status rc_moved_read(const rc_learner *learner, rc_moved *moved);
 /* They become what the learner stores. */

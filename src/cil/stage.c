@@ -21,6 +21,14 @@ rc_status rc_stage_bytes(rc_learner *l, rc_stage stage, size_t *bytes)
         RC_TRY(rc_stage_training_create(l, &training));
         *bytes = rc_training_look(training).bytes;
         rc_training_destroy(training);
+    } else if (stage == RC_STAGE_REFINEMENT) {
+        size_t drawing, step = 0;
+        RC_TRY(rc_stage_drawing_bytes(l, &drawing));
+        if (drawing > 0)
+            RC_TRY(rc_stage_bytes(l, RC_STAGE_TRAINING, &step));
+        *bytes = step + drawing;
+    } else if (stage == RC_STAGE_ESTIMATION) {
+        return rc_stage_moving_bytes(l, bytes);
     }
     return RC_OK;
 }

@@ -42,12 +42,15 @@ typedef struct rc_stage_hooks {
     rc_status (*step)(void *user, const rc_stage_report *report, rc_training *training);
 } rc_stage_hooks;
 
-/* Bytes of backend memory that a stage of the task at hand takes besides what the learner holds; 0 if it is little or
- * nothing. Builds the stage's step and drops it again. */
+/* Bytes that a stage of the task at hand takes besides what the learner holds, of the backend and for statistics that
+ * move; 0 if it is little or nothing. Builds the stage's step and drops it again. Those of refinement include the step
+ * of training, which is there. */
 rc_status rc_stage_bytes(rc_learner *learner, rc_stage stage, size_t *bytes);
 
-/* On a backend that counts memory, while the step of training is there: what refinement takes to draw features. */
-rc_status rc_stage_count_drawing(rc_learner *learner);
+/* *bytes: what refinement takes beside the step of training, to draw features, and what estimation takes to move
+ * statistics; 0: the task does not. A backend that counts memory counts it. */
+rc_status rc_stage_drawing_bytes(rc_learner *learner, size_t *bytes);
+rc_status rc_stage_moving_bytes(rc_learner *learner, size_t *bytes);
 
 /* All stages of the task at hand, from `step` steps into `stage` on. `wall`, if not NULL, gets the seconds spent in
  * each stage added; it is up to date whenever the hook is called. What the stages leave is finite, or RC_NUMERIC. */

@@ -167,9 +167,19 @@ static bool moves_dreams(const rc_learner *l)
     return strcmp(l->settings.plus_statistics, "moved-dreams") == 0;
 }
 
-rc_status rc_stage_count_drawing(rc_learner *l)
+/* Statistics move first, and are there with what is drawn from then on. */
+rc_status rc_stage_drawing_bytes(rc_learner *l, size_t *bytes)
 {
-    return drawn_features(l) > 0 ? rc_moved_count(l, moves_dreams(l)) : RC_OK;
+    size_t rows = (size_t)drawn_features(l), row = (size_t)l->student.head.d * sizeof(float) + sizeof(int32_t);
+    *bytes = 0;
+    if (rows == 0)
+        return RC_OK;
+    size_t after = rc_moved_bytes(l) + rows * row;
+    RC_TRY(rc_moved_count(l, moves_dreams(l), bytes));
+    if (l->backend->sizing)
+        RC_TRY(rc_backend_count_scratch(l->backend, after));
+    *bytes = after > *bytes ? after : *bytes;
+    return RC_OK;
 }
 
 /* The net is done: statistics move once, and a refinement that is resumed finds the same ones. */

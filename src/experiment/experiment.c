@@ -197,14 +197,15 @@ static rc_status measure(experiment *x, rc_backend *backend, size_t *bytes)
     const rc_trial *t = &x->trial[0];
     const rc_settings *settings = &t->config.settings;
     const rc_split *train = &x->data->train;
+    int last = t->tasks - 1;
     size_t before = rc_bytes_allocated(), first = 0, later = 0, images = 0;
     rc_augment shape = rc_image_of(x->data);
     RC_TRY(rc_forecast_measure(&x->forecast, backend, settings, rc_first_task_method(), &shape, 0,
-                               rc_task_classes(&t->stream, 0), train->images, train->count, &first));
-    if (t->tasks > 1)
+                               rc_task_classes(&t->stream, 0), train->images, task_images(t, 0), &first));
+    if (last > 0)
         RC_TRY(rc_forecast_measure(&x->forecast, backend, settings, heaviest_method(x->settings), &shape,
-                                   rc_task_first(&t->stream, t->tasks - 1), rc_task_classes(&t->stream, t->tasks - 1),
-                                   train->images, train->count, &later));
+                                   rc_task_first(&t->stream, last), rc_task_classes(&t->stream, last), train->images,
+                                   task_images(t, last), &later));
     for (int i = 0; i < x->cells; i++) {
         size_t now = rc_cell_image_bytes(&x->cell[i], backend->about.device_memory);
         images = now > images ? now : images;

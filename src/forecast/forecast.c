@@ -171,12 +171,15 @@ static rc_status time_training(rc_forecast *f, rc_learner *l)
     return status;
 }
 
-/* Makes a learner that is thrown away know so many classes. */
+/* Makes a learner that is thrown away know so many classes, and statistics of all of them, most likely. */
 static rc_status know(rc_learner *l, int n_old, bool bias)
 {
     if (bias)
         RC_TRY(rc_head_add_bias(&l->student.head));
-    return n_old > 0 ? rc_head_grow(&l->student.head, n_old, (rc_rng){1, RC_STREAM_HEAD}) : RC_OK;
+    if (n_old == 0)
+        return RC_OK;
+    RC_TRY(rc_head_grow(&l->student.head, n_old, (rc_rng){1, RC_STREAM_HEAD}));
+    return l->method->dce ? rc_learner_grow_statistics(l) : RC_OK;
 }
 
 /* Begins a task of that learner, with made-up labels. `lent`: with images that stay where they are. */
@@ -202,19 +205,18 @@ static rc_status build_task(rc_learner *l, const rc_task_claim *claim)
     size_t unused;
     rc_training *training;
     RC_TRY(know(l, claim->n_old, claim->head_bias));
-    if (claim->n_old > 0 && claim->method->dce) /* statistics of all classes, most likely */
-        RC_TRY(rc_learner_grow_statistics(l));
     RC_TRY(claim->n_new > 0 ? begin_task(l, claim->n_old, claim->n_new, claim->images, claim->count, claim->lent)
                             : rc_learner_begin_dreams(l));
     RC_TRY(rc_stage_bytes(l, RC_STAGE_INVERSION, &unused));
     if (rc_stage_steps(l, RC_STAGE_TRAINING) > 0) {
         RC_TRY(rc_stage_training_create(l, &training));
-        rc_status status = rc_stage_count_drawing(l);
+        rc_status status = rc_stage_drawing_bytes(l, &unused);
         if (status == RC_OK && rc_stage_steps(l, RC_STAGE_REFINEMENT) > 0)
             status = rc_training_begin_refinement(training);
         rc_training_destroy(training);
         RC_TRY(status);
     }
+    RC_TRY(rc_stage_bytes(l, RC_STAGE_ESTIMATION, &unused));
     return claim->also != NULL ? claim->also(l) : RC_OK;
 }
 
@@ -250,12 +252,18 @@ rc_status rc_forecast_allow(rc_backend *backend, const rc_task_claim *claim, con
     return rc_memory_check(&words, bytes);
 }
 
+/* With the images of one batch, but what the learner takes for each image of the task is taken of all of them. */
 static rc_status measure_task(rc_forecast *f, rc_learner *l, int n_old, int n_new, const uint8_t *images, int count,
                               size_t *bytes)
 {
+    int batch = l->settings.batch;
     RC_TRY(know(l, n_old, false)); /* as runs have it */
-    RC_TRY(begin_task(l, n_old, n_new, images, count, false));
-    RC_TRY(rc_task_memory(l, bytes));
+    RC_TRY(begin_task(l, n_old, n_new, images, count < batch ? count : batch, false));
+    int batches = l->batches;
+    l->batches = rc_epoch_batches(count, batch);
+    rc_status status = rc_task_memory(l, bytes);
+    l->batches = batches;
+    RC_TRY(status);
     if (rc_stage_steps(l, RC_STAGE_INVERSION) > 0)
         RC_TRY(time_inversion(f, l));
     return time_training(f, l);
@@ -270,7 +278,7 @@ rc_status rc_forecast_measure(rc_forecast *f, rc_backend *backend, const rc_sett
         return RC_OUT_OF_MEMORY;
     rc_status status = rc_learner_create(l, backend, settings, method, image);
     if (status == RC_OK) {
-        status = measure_task(f, l, n_old, n_new, images, count < settings->batch ? count : settings->batch, bytes);
+        status = measure_task(f, l, n_old, n_new, images, count, bytes);
         rc_learner_destroy(l);
     }
     rc_free(NULL, l);

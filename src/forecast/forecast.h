@@ -55,8 +55,8 @@ rc_status rc_forecast_bytes(rc_backend *backend, const rc_task_claim *claim, siz
 rc_status rc_forecast_allow(rc_backend *backend, const rc_task_claim *claim, const char *what);
 
 /* Runs a few steps of every stage of a task, on a learner that is thrown away. Gives its seconds per step, and the
- * most bytes held (including what the process holds already). n_old 0: the first task. images: at least one, of the
- * shape of `image`; they stay as they are. */
+ * most bytes held (including what the process holds already). n_old 0: the first task. count: images of the task, at
+ * least one; images: those of a batch, or all, of the shape of `image`; they stay as they are. */
 rc_status rc_forecast_measure(rc_forecast *forecast, rc_backend *backend, const rc_settings *settings,
                               const rc_method *method, const rc_augment *image, int n_old, int n_new,
                               const uint8_t *images, int count, size_t *bytes);
