@@ -285,6 +285,7 @@ static rc_status sum_up(const experiment *x, const rc_cell_end *end, const rc_ot
         } else {
             cell[i] = others->cell[i];
             ends[i].status = rc_cell_done(&cell[i]) ? RC_OK : RC_CANCELLED;
+            ends[i].absent = cell[i].results.done == 0;
         }
     }
     if (status == RC_OK && tell && (summary.trials > 1 || summary.methods > s->methods))

@@ -32,6 +32,7 @@ typedef struct rc_grid_settings {
 /* How a cell ended. */
 typedef struct rc_cell_end {
     rc_status status;                   /* RC_CANCELLED: it was stopped, or had not begun */
+    bool absent;                        /* nobody here was to run it, and there are no results of it */
     char message[RC_MESSAGE_SIZE + 64]; /* of a failure, or where it was stopped; "": none */
 } rc_cell_end;
 

@@ -34,7 +34,7 @@ static int index_of(const rc_summary *s, int trial, int method)
 /* All that the tables show of a method. */
 typedef struct row {
     const rc_method *method;
-    int tasks;
+    int tasks, runs; /* runs: but for those that are absent */
     rc_spread last, mean, accuracy[RC_MAX_TASKS], seconds[SECONDS];
     rc_stored stored; /* after its last task; of each kind the most that a run keeps */
 } row;
@@ -94,6 +94,8 @@ static rc_status make_row(const rc_summary *s, int method, row *r)
         return RC_OUT_OF_MEMORY;
     const rc_cell *cell = &s->cell[index_of(s, 0, method)];
     *r = (row){.method = cell->method, .tasks = rc_cell_tasks(cell), .stored = most_stored(s, method)};
+    for (int t = 0; t < s->trials; t++)
+        r->runs += !s->end[index_of(s, t, method)].absent;
     r->last = spread(s, method, LAST, 0, values);
     r->mean = spread(s, method, MEAN, 0, values);
     for (int i = 0; i < r->tasks; i++)
@@ -145,7 +147,7 @@ static rc_status print_rows(const rc_summary *s, row *r, rc_results_line *line, 
         used = (size_t)snprintf(text, sizeof text, "%-16s", r->method->title);
         used = add_right(text, sizeof text, used, spread_text(r->last, piece, sizeof piece), WIDTH);
         used = add_right(text, sizeof text, used, spread_text(r->mean, piece, sizeof piece), WIDTH);
-        snprintf(piece, sizeof piece, "%d/%d", r->last.count, s->trials);
+        snprintf(piece, sizeof piece, "%d/%d", r->last.count, r->runs);
         used = add_right(text, sizeof text, used, piece, 8);
         rc_duration_text(r->seconds[SECONDS - 1].mean, piece, sizeof piece);
         used = add_right(text, sizeof text, used, piece, 10);
@@ -243,6 +245,13 @@ static void put_spread(rc_spread spread, const char *key, rc_json_writer *w)
     rc_json_end(w);
 }
 
+static const char *state_of(const rc_cell *cell, const rc_cell_end *end)
+{
+    if (rc_cell_done(cell))
+        return "done";
+    return end->absent ? "absent" : end->status == RC_CANCELLED ? "stopped" : "failed";
+}
+
 static void put_cell(const rc_summary *s, int trial, int method, rc_json_writer *w)
 {
     const rc_cell *cell = &s->cell[index_of(s, trial, method)];
@@ -253,7 +262,7 @@ static void put_cell(const rc_summary *s, int trial, int method, rc_json_writer 
     rc_json_put_int(w, "order", cell->trial->config.order);
     rc_json_put_int(w, "seed", (int64_t)cell->trial->config.settings.seed);
     rc_json_put_text(w, "path", cell->path + strlen(s->folder) + 1);
-    rc_json_put_text(w, "state", rc_cell_done(cell) ? "done" : end->status == RC_CANCELLED ? "stopped" : "failed");
+    rc_json_put_text(w, "state", state_of(cell, end));
     rc_json_begin_array(w, "accuracy");
     for (int i = 0; i < tasks; i++)
         rc_json_put_real(w, NULL, r->task[i].accuracy);
