@@ -280,14 +280,14 @@ static void counted_bytes_are_those_that_are_taken(void **state)
 static void a_task_takes_what_is_counted(void **state)
 {
     (void)state;
-    enum { OLD = 300, IMAGES = 24, SCRATCH = 300000 };
+    enum { OLD = 300, IMAGES = 8, SCRATCH = 300000 };
     static const struct {
         const char *statistics;
         double drawn;
         bool variances;
         int old;
     } cases[] = {
-        {"moved", 2, false, OLD}, {"moved-dreams", 2, true, OLD}, {"moved", 0, false, OLD}, {"moved", 2, true, 0}};
+        {"moved", 2, false, OLD}, {"moved-dreams", 2, false, OLD}, {"moved", 0, false, OLD}, {"moved", 2, true, 0}};
     static uint8_t images[IMAGES * LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS];
     int32_t labels[IMAGES];
     rc_augment image = {.h = LEARNING_SIZE, .w = LEARNING_SIZE, .c = LEARNING_CHANNELS, .std = {1, 1, 1}};
@@ -350,18 +350,18 @@ static void moving_takes_what_is_counted(void **state)
     enum { STRUCTURES = 60000 /* of passes */ };
     rc_backend *be;
     SUCCEEDS(rc_backend_open_with("cpu", 1, NULL, &counting, &be));
-    for (int i = 0; i < 8; i++) {
-        const bool first = i % 2, dreams = i / 2 % 2 && !first, wide = i / 4;
+    for (int i = 0; i < 6; i++) {
+        const bool first = i % 3 == 2, dreams = i % 3 == 1, wide = i / 3;
         rc_learner l;
         rc_settings s = learning_settings();
         s.net_width = wide ? 64 : 4;
         s.plus_variances = true;
         learning_create(&l, be, "cwd+", &s);
         if (!first) {
-            SUCCEEDS(rc_head_grow(&l.student.head, 20, (rc_rng){1, 1}));
+            SUCCEEDS(rc_head_grow(&l.student.head, 3, (rc_rng){1, 1}));
             SUCCEEDS(rc_learner_grow_statistics(&l));
         }
-        learning_begin(&l, !first, 2, 32);
+        learning_begin(&l, !first, 2, 8);
         for (int again = 0; again < 2; again++) { /* the workspace stays from the first time on */
             rc_moved moved;
             size_t bytes, before = most_of_all = rc_bytes_allocated();
@@ -424,7 +424,7 @@ static void features_of_all_images_are_counted(void **state)
         size_t each = (size_t)(cases[i].times * rc_net_features(&net)) * sizeof(float);
         size_t more = (size_t)cases[i].images * (each + (each > 0 ? sizeof(int32_t) : 0));
         assert_int_equal(bytes[1][1] - bytes[1][0], bytes[0][1] - bytes[0][0] + more);
-        if (cases[i].images == FEW || cases[i].refine_epochs == 0)
+        if (cases[i].images == FEW || cases[i].refine_epochs == 0 || strcmp(cases[i].statistics, "moved") != 0)
             continue;
         for (int n = 0; n < 2; n++)
             SUCCEEDS(rc_forecast_measure(&f, be, &s, method("cwd+"), &image, 3, 2, image_bytes, MANY * (n + 1),
