@@ -12,7 +12,8 @@
  * not set: sm_80, sm_86, sm_89, sm_100, sm_120. RECOLLECT_EMULATED_MULTIPROCESSORS is how many it has, 1 if it is not
  * set: large layers are cut into so many parts. RECOLLECT_EMULATED_LAUNCHES names a file that gets a line for every
  * kernel, the types of its parameters; then no kernel is run: that shows which ones the largest steps would take.
- * RECOLLECT_EMULATED_CARDS is the number of cards, 1 if it is not set; RECOLLECT_EMULATED_BYTES the memory of each. */
+ * RECOLLECT_EMULATED_CARDS is the number of cards, 1 if it is not set; RECOLLECT_EMULATED_BYTES the memory of each.
+ * RECOLLECT_EMULATED_STREAMS=late lets streams do nothing before somebody waits for them. */
 #ifndef RC_EMULATION_CUDA_RUNTIME_H
 #define RC_EMULATION_CUDA_RUNTIME_H
 
@@ -323,21 +324,22 @@ bool rc_emulated_names(const char *parameters);
 bool rc_emulated_has_shared(size_t bytes);
 /* Does it now, or adds it to the graph that is being captured. */
 cudaError_t rc_emulated_enqueue(cudaStream_t stream, const std::function<void()> &work);
-/* Runs `thread` once for every thread of the grid; together: of blocks that meet. */
-void rc_emulated_run(dim3 grid, dim3 block, bool together, const std::function<void()> &thread);
+/* Runs `thread` once for every thread of the grid, whose blocks asked for `shared` bytes; together: of blocks that meet. */
+void rc_emulated_run(dim3 grid, dim3 block, size_t shared, bool together, const std::function<void()> &thread);
 
 template <typename... Parameters, typename... Arguments>
 inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
                                       Arguments... arguments)
 {
     dim3 grid = config->gridDim, block = config->blockDim;
+    size_t shared = config->dynamicSmemBytes;
     bool together = config->numAttrs > 0 && config->attrs[0].id == cudaLaunchAttributeCooperative;
-    if (!rc_emulated_has_shared(config->dynamicSmemBytes))
+    if (!rc_emulated_has_shared(shared))
         return cudaErrorInvalidValue;
     if (rc_emulated_names(typeid(kernel).name()))
         return cudaSuccess;
     return rc_emulated_enqueue(config->stream, [=]() {
-        rc_emulated_run(grid, block, together, [&]() { kernel(Parameters(arguments)...); });
+        rc_emulated_run(grid, block, shared, together, [&]() { kernel(Parameters(arguments)...); });
     });
 }
 

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -27,6 +29,10 @@ namespace
 {
 
 enum { STACK_BYTES = 128 * 1024, MOST_THREADS = 1024, WARP = 32, MOST_PASSED = 64, LINE = 64 };
+
+/* Bytes that nobody may write, and how many of them lie behind shared memory. */
+const char FILLED = '\xff';
+enum { WATCHED = 4096 };
 
 /* Threads that came to a barrier wait until all of its group that are still alive have come. */
 struct barrier {
@@ -244,8 +250,20 @@ void rc_emulated_let_others()
     yield();
 }
 
-void rc_emulated_run(dim3 grid, dim3 block, bool together, const std::function<void()> &thread)
+/* Ends the program where a byte is not as it was filled. */
+static void must_be_filled(const char *bytes, size_t count, const char *behind, size_t size)
 {
+    for (size_t i = 0; i < count; i++)
+        if (bytes[i] != FILLED) {
+            fprintf(stderr, "emulation: somebody wrote behind %s of %zu bytes\n", behind, size);
+            abort();
+        }
+}
+
+/* What lies behind the shared memory that a block asked for is another block's on a GPU. */
+void rc_emulated_run(dim3 grid, dim3 block, size_t shared, bool together, const std::function<void()> &thread)
+{
+    const size_t watched = std::min((size_t)WATCHED, sizeof shared_memory - shared);
     body = &thread;
     threads = (int)block.x;
     gridDim = grid;
@@ -255,10 +273,12 @@ void rc_emulated_run(dim3 grid, dim3 block, bool together, const std::function<v
         run_together(blocks);
         return;
     }
+    memset(shared_memory + shared, FILLED, watched);
     for (dim3 index : blocks) {
         begin_block(index);
         run_block();
     }
+    must_be_filled(shared_memory + shared, watched, "shared memory", shared);
 }
 
 /* ---- streams and graphs ----------------------------------------------------------------------------------------- */
@@ -280,8 +300,20 @@ struct rc_emulated_graph {
     std::set<cudaEvent_t> events;
 };
 
+/* What a stream that runs late has not done yet. */
+struct todo {
+    std::deque<std::function<void()>> works;
+    long enqueued, done; /* so far */
+};
+
+struct stream_with_todo : rc_emulated_stream {
+    std::shared_ptr<todo> later;
+};
+
 struct rc_emulated_event {
     long record; /* in the graph that is being captured */
+    std::shared_ptr<todo> of;
+    long number; /* of the works of the stream that come before it */
 };
 
 struct failure {
@@ -393,6 +425,57 @@ static bool is_captured(cudaStream_t stream)
     return captured && captured->streams.count(stream) > 0;
 }
 
+/* RECOLLECT_EMULATED_STREAMS: `late`, where a stream does nothing before somebody waits for it: the host, or another
+ * stream whose turn it is. What nobody waits for then shows: what is read before it was written, written over before it
+ * was read, or gone. A stream belongs to one thread of the host at a time. */
+static bool read_late()
+{
+    const char *when = getenv("RECOLLECT_EMULATED_STREAMS");
+    return when && strcmp(when, "late") == 0;
+}
+
+static const bool late = read_late();
+
+static const std::shared_ptr<todo> &todo_of(cudaStream_t stream)
+{
+    return static_cast<stream_with_todo *>(stream)->later;
+}
+
+static void run_until(const std::shared_ptr<todo> &stream, long number)
+{
+    while (stream && stream->done < number) {
+        std::function<void()> work = stream->works.front();
+        stream->works.pop_front();
+        work();
+        stream->done++;
+    }
+}
+
+static void run_all(cudaStream_t stream)
+{
+    run_until(todo_of(stream), todo_of(stream)->enqueued);
+}
+
+/* At once where streams do not run late. */
+static void run_in_turn(cudaStream_t stream, const std::function<void()> &work)
+{
+    if (late) {
+        todo_of(stream)->works.push_back(work);
+        todo_of(stream)->enqueued++;
+    } else {
+        work();
+    }
+}
+
+/* The device does one thing at a time. */
+static std::function<void()> alone_on_device(const std::function<void()> &work)
+{
+    return [=]() {
+        std::lock_guard<std::mutex> alone(device);
+        work();
+    };
+}
+
 static cudaError_t enqueue(cudaStream_t stream, const std::function<void()> &work, bool host)
 {
     if (is_captured(stream)) {
@@ -401,15 +484,19 @@ static cudaError_t enqueue(cudaStream_t stream, const std::function<void()> &wor
     }
     if (host) {
         if (broken == cudaSuccess)
-            work();
+            run_in_turn(stream, work);
         return broken;
     }
-    std::lock_guard<std::mutex> alone(device);
-    cudaError_t before = broken;
-    if (++works >= asked.number && asked.at_work != cudaSuccess)
-        broken = asked.at_work;
-    if (broken == cudaSuccess)
-        work();
+    cudaError_t before, now;
+    {
+        std::lock_guard<std::mutex> alone(device);
+        before = broken;
+        if (++works >= asked.number && asked.at_work != cudaSuccess)
+            broken = asked.at_work;
+        now = broken;
+    }
+    if (now == cudaSuccess)
+        run_in_turn(stream, alone_on_device(work));
     return before;
 }
 
@@ -506,7 +593,7 @@ static std::vector<const piece *> order_by(const rc_emulated_graph *graph, const
 
 /* RECOLLECT_EMULATED_LANES: `first` or `last`, where the stream of the capture runs as far as it can before the others
  * do anything, or after they have done all they can. What is missing between two streams then shows. */
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t)
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
 {
     MAY_FAIL;
     const char *lanes = getenv("RECOLLECT_EMULATED_LANES");
@@ -522,7 +609,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t)
             order.push_back(&next);
     for (const piece *next : order)
         if (next->work)
-            enqueue(next->stream, next->work, next->host);
+            enqueue(stream, next->work, next->host);
     return error;
 }
 
@@ -541,19 +628,21 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
     MAY_FAIL;
-    *stream = made(new rc_emulated_stream{cudaLaunchHostFunc});
+    *stream = made(new stream_with_todo{{cudaLaunchHostFunc}, std::make_shared<todo>()});
     return asked.at_once; /* the first that uses the device */
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-    unmake(stream);
+    run_all(stream);
+    unmake(static_cast<stream_with_todo *>(stream));
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t)
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     MAY_FAIL;
+    run_all(stream);
     return broken;
 }
 
@@ -565,7 +654,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         captured->work.push_back({stream, nullptr, 0, event->record, false});
         return cudaSuccess;
     }
-    return is_captured(stream) ? cudaErrorStreamCaptureIsolation : cudaSuccess; /* the event is none of the graph's */
+    if (is_captured(stream)) /* the event is none of the graph's */
+        return cudaErrorStreamCaptureIsolation;
+    const std::shared_ptr<todo> of = event->of;
+    const long number = event->number;
+    run_in_turn(stream, [=]() { run_until(of, number); });
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
@@ -588,6 +682,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         captured->events.insert(event);
         event->record = ++captured->records;
         captured->work.push_back({stream, nullptr, event->record, 0, false});
+    } else {
+        event->of = todo_of(stream);
+        event->number = event->of->enqueued;
     }
     return broken;
 }
@@ -597,9 +694,10 @@ cudaError_t cudaEventQuery(cudaEvent_t)
     return cudaErrorNotReady; /* so that the program goes the longer way */
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t)
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     MAY_FAIL;
+    run_until(event->of, event->number);
     return broken;
 }
 
@@ -638,12 +736,13 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes_to_keep)
 }
 
 /* Filled with NaN in both types, so that what is used before it is written is noticed. Behind it lies a page that nobody
- * may touch, before it a head. */
+ * may touch, before it a head. The bytes up to that page are filled, too: whoever has written there ends the program when
+ * the block is given back. */
 enum { HEAD_BYTES = 256 };
 
 struct head {
     void *pages;
-    size_t bytes, all; /* asked for, and of the pages */
+    size_t bytes, body, all; /* asked for, with those up to the last page, and of the pages */
 };
 
 static void *take(size_t bytes)
@@ -654,8 +753,8 @@ static void *take(size_t bytes)
     if (block == MAP_FAILED || mprotect((char *)block + pages, page, PROT_NONE) != 0)
         return NULL;
     char *memory = (char *)block + pages - body;
-    *(head *)(void *)(memory - HEAD_BYTES) = {block, bytes, pages + page};
-    memset(memory, 0xff, bytes);
+    *(head *)(void *)(memory - HEAD_BYTES) = {block, bytes, body, pages + page};
+    memset(memory, FILLED, body);
     left++;
     return memory;
 }
@@ -663,6 +762,7 @@ static void *take(size_t bytes)
 static size_t give_back(void *memory)
 {
     head h = *(head *)(void *)((char *)memory - HEAD_BYTES);
+    must_be_filled((const char *)memory + h.bytes, h.body - h.bytes, "a block", h.bytes);
     munmap(h.pages, h.all);
     left--;
     return h.bytes;
@@ -685,13 +785,37 @@ cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t)
     return cudaSuccess;
 }
 
-cudaError_t cudaFreeAsync(void *memory, cudaStream_t)
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
+{
+    run_in_turn(stream, alone_on_device([=]() {
+                    size_t bytes = give_back(memory);
+                    bytes_now -= bytes;
+                    pool_of_device.kept += bytes;
+                }));
+    return cudaSuccess;
+}
+
+/* Memory of the host that copies which run late may read and write; {its start, its bytes}. */
+static std::map<const char *, size_t> pinned;
+
+static void pin(const void *memory, size_t bytes)
 {
     std::lock_guard<std::mutex> alone(device);
-    size_t bytes = give_back(memory);
-    bytes_now -= bytes;
-    pool_of_device.kept += bytes;
-    return cudaSuccess;
+    pinned[(const char *)memory] = bytes;
+}
+
+/* How many there were of it. */
+static long unpin(const void *memory)
+{
+    std::lock_guard<std::mutex> alone(device);
+    return (long)pinned.erase((const char *)memory);
+}
+
+static bool is_pinned(const void *memory)
+{
+    std::lock_guard<std::mutex> alone(device);
+    auto after = pinned.upper_bound((const char *)memory);
+    return after != pinned.begin() && (const char *)memory < std::prev(after)->first + std::prev(after)->second;
 }
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
@@ -702,6 +826,7 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
     }
     *memory = take(bytes);
     host_bytes += bytes;
+    pin(*memory, bytes);
     return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
@@ -713,23 +838,30 @@ cudaError_t cudaHostGetDevicePointer(void **address, void *memory, unsigned)
 }
 
 /* Memory of the host that was there before. It counts as an allocation, which may fail. */
-cudaError_t cudaHostRegister(void *, size_t, unsigned)
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned)
 {
     MAY_FAIL;
-    std::lock_guard<std::mutex> alone(device);
-    bool none = ++allocations >= asked.number && asked.at_allocation != cudaSuccess;
-    left += none ? 0 : 1;
-    return none ? cudaErrorMemoryAllocation : cudaSuccess;
+    bool none;
+    {
+        std::lock_guard<std::mutex> alone(device);
+        none = ++allocations >= asked.number && asked.at_allocation != cudaSuccess;
+    }
+    if (none)
+        return cudaErrorMemoryAllocation;
+    left++;
+    pin(memory, bytes);
+    return cudaSuccess;
 }
 
-cudaError_t cudaHostUnregister(void *)
+cudaError_t cudaHostUnregister(void *memory)
 {
-    left--;
+    left -= unpin(memory);
     return cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void *memory)
 {
+    unpin(memory);
     give_back(memory);
     return cudaSuccess;
 }
@@ -739,9 +871,19 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
     return launches ? cudaSuccess : rc_emulated_enqueue(stream, [=]() { memset(memory, value, bytes); });
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
+/* Of memory of the host that is not pinned the bytes are taken at once, and given before the call returns. */
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
 {
-    return rc_emulated_enqueue(stream, [=]() { memmove(to, from, bytes); });
+    const bool at_once = late && !is_captured(stream);
+    std::function<void()> copy = [=]() { memmove(to, from, bytes); };
+    if (at_once && kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
+        const std::vector<char> taken((const char *)from, (const char *)from + bytes);
+        copy = [=]() { memcpy(to, taken.data(), bytes); };
+    }
+    cudaError_t error = rc_emulated_enqueue(stream, copy);
+    if (at_once && kind == cudaMemcpyDeviceToHost && !is_pinned(to))
+        run_all(stream);
+    return error;
 }
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)

@@ -32,6 +32,8 @@ compare_losses cpu gpu 10 1e-4 || fail "losses of a stream are not those of the 
 gpu "${stream[@]}" --threads 3 --stop-after 1 --out again || fail "a part of it: $(cat err.txt)"
 RECOLLECT_EMULATED_LANES=first gpu "${stream[@]}" --threads 2 --resume --out again || fail "the rest: $(cat err.txt)"
 same gpu/cwd again/cwd "threads or lanes change a stream"
+RECOLLECT_EMULATED_STREAMS=late gpu "${stream[@]}" --threads 2 --out late || fail "late streams: $(cat err.txt)"
+same gpu/cwd late/cwd "a step does not wait for its images, or they do not wait for it"
 
 # ---- a pack that does not fit ------------------------------------------------------------------------------------------
 "$program" pack photos --out set.pack --size 14 --resize 16 >out.txt 2>err.txt || fail "packing: $(cat err.txt)"
@@ -48,6 +50,9 @@ for method in cwd+ er; do
     grep -qx 'host 0' counts || fail "$method: images of a pack are kept in host memory: $(cat counts)"
     grep -qx 'left 0' counts || fail "$method: streams, events or blocks are left behind: $(cat counts)"
     same held-$method/$method brought-$method/$method "$method: batches from a file are other ones"
+    RECOLLECT_EMULATED_STREAMS=late gpu "${way[@]}" --device-memory $limit --out late-$method ||
+        fail "$method with late streams: $(cat err.txt)"
+    same held-$method/$method late-$method/$method "$method: a step does not wait for its images, or they do not wait for it"
 done
 [ $failures -eq 0 ] && echo "ok"
 exit $((failures > 0))
