@@ -175,6 +175,8 @@ static void draw_dce(rc_case *c)
         p->n = 128;
         p->d = 64;
     }
+    if (c->number == 0) /* more samples than a block of a GPU has threads */
+        p->n = 260;
     p->paper = rc_case_chance(c, 30);
     p->momentum = rc_case_chance(c, 70) ? 0.9f : 0;
     bool all_seen = rc_case_chance(c, 60);

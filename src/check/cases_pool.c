@@ -16,9 +16,20 @@ typedef struct pool_case {
     int weight;
 } pool_case;
 
+/* Backward. A pixel is in so many windows that what a GPU remembers of them has no room in a block for all channels. */
+static void choose_wide_window(pool_case *p, int shape[4])
+{
+    p->pool = (rc_pool2d){17, 1, 8};
+    p->stem = false;
+    shape[0] = 2;
+    shape[1] = 3;
+    shape[2] = 4;
+    shape[3] = 72;
+}
+
 /* (n, h, w, c) -> (n, oh, ow, c) by PyTorch's rule: pad is at most half of the window. Half of them have the window of
  * a ResNet's stem, which may have code of its own. */
-static void draw_window(rc_case *c, pool_case *p, int shape[4], int *oh, int *ow)
+static void draw_window(rc_case *c, pool_case *p, bool wide, int shape[4], int *oh, int *ow)
 {
     do {
         p->pool = (rc_pool2d){RC_CHOOSE(c, 2, 3, 3, 4), RC_CHOOSE(c, 1, 2, 2, 3), 0};
@@ -30,6 +41,8 @@ static void draw_window(rc_case *c, pool_case *p, int shape[4], int *oh, int *ow
         shape[1] = RC_CHOOSE(c, 2, 3, 5, 7, 8, 14, 33);
         shape[2] = rc_case_chance(c, 60) ? shape[1] : RC_CHOOSE(c, 2, 3, 9, 37);
         shape[3] = RC_CHOOSE(c, 1, 3, 10, 16, 17);
+        if (wide)
+            choose_wide_window(p, shape);
         *oh = (shape[1] + 2 * p->pool.pad - p->pool.k + p->pool.stride) / p->pool.stride;
         *ow = (shape[2] + 2 * p->pool.pad - p->pool.k + p->pool.stride) / p->pool.stride;
     } while (shape[1] + 2 * p->pool.pad < p->pool.k || shape[2] + 2 * p->pool.pad < p->pool.k);
@@ -54,7 +67,7 @@ static void draw_max_forward(rc_case *c)
 {
     pool_case *p = rc_case_parameters(c);
     int s[4], oh, ow;
-    draw_window(c, p, s, &oh, &ow);
+    draw_window(c, p, false, s, &oh, &ow);
     rc_groups groups = rc_case_groups(c, s[0]);
     p->x = rc_case_lazy(c, "x", s[0], s[1], s[2], s[3], groups,
                         RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_VALUE | RC_LAZY_STORED, true);
@@ -75,7 +88,7 @@ static void draw_max_backward(rc_case *c)
 {
     pool_case *p = rc_case_parameters(c);
     int s[4], oh, ow;
-    draw_window(c, p, s, &oh, &ow);
+    draw_window(c, p, c->number == 0, s, &oh, &ow);
     rc_groups groups = rc_case_groups(c, s[0]);
     p->back_sums = rc_case_no_back_sums();
     bool sums = rc_case_chance(c, 50);
@@ -136,7 +149,7 @@ static void draw_max_chain(rc_case *c)
 {
     pool_case *p = rc_case_parameters(c);
     int s[4], oh, ow;
-    draw_window(c, p, s, &oh, &ow);
+    draw_window(c, p, false, s, &oh, &ow);
     rc_groups groups = {1, {s[0]}};
     p->x = rc_case_plain(c, "x", RC_IN, s[0], s[1], s[2], s[3], groups);
     if (c->act_bits < 24)
