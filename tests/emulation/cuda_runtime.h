@@ -324,7 +324,8 @@ bool rc_emulated_names(const char *parameters);
 bool rc_emulated_has_shared(size_t bytes);
 /* Does it now, or adds it to the graph that is being captured. */
 cudaError_t rc_emulated_enqueue(cudaStream_t stream, const std::function<void()> &work);
-/* Runs `thread` once for every thread of the grid, whose blocks asked for `shared` bytes; together: of blocks that meet. */
+/* Runs `thread` once for every thread of the grid, whose blocks have asked for `shared` bytes; together: of blocks that
+ * meet. */
 void rc_emulated_run(dim3 grid, dim3 block, size_t shared, bool together, const std::function<void()> &thread);
 
 template <typename... Parameters, typename... Arguments>

@@ -380,6 +380,77 @@ static void a_backend_names_what_is_lost(void **state)
     read_orders(LOST_TO_HOST);
 }
 
+/* ---- repeated steps ---------------------------------------------------------------------------------------------- */
+
+enum { STEPS = 24, EACH = 4, LENT_TO_WALK = 28 };
+
+/* Steps that read a batch each. What the optimiser remembers depends on all of them. */
+typedef struct walk {
+    rc_backend *be;
+    void *images, *order, *step, *memory, *parameters;
+    rc_tensor batch;
+    size_t count;
+} walk;
+
+static void walk_on(void *context)
+{
+    static const rc_augment augment = {.h = SIZE, .w = SIZE, .c = 3, .std = {1, 1, 1, 1}};
+    walk *w = context;
+    rc_backend *be = w->be;
+    be->step_begin(be, w->step);
+    be->augment(be, &augment, w->images, w->order, EACH, w->step, &w->batch);
+    be->sgd(be, &(rc_sgd){.momentum = 0.9f}, w->step, w->count, w->parameters, w->batch.raw, w->memory);
+}
+
+/* So many steps at a time. */
+static void walk_through(rc_backend *be, const rc_dataset *d, int at_once, double *remembered)
+{
+    const rc_step before = {.batch = UINT32_MAX, .step = UINT32_MAX};
+    int32_t order[STEPS * EACH], index[LENT_TO_WALK];
+    walk w = {.be = be, .batch = {.n = EACH, .h = SIZE, .w = SIZE, .c = 3, .groups = 1, .group_end = {EACH}}};
+    rc_lent_images lent = rc_lend_split(d, &d->train);
+    order_of(index, LENT_TO_WALK, d->train.count);
+    lent.index = index;
+    lent.count = LENT_TO_WALK;
+    lent.most = EACH;
+    for (int i = 0; i < STEPS * EACH; i++)
+        order[i] = 5 * i % LENT_TO_WALK;
+    w.count = rc_act_count(be, EACH, SIZE, SIZE, 3);
+    SUCCEEDS(be->lend_images(be, &lent, 0, &w.images));
+    SUCCEEDS(be->alloc(be, sizeof order, &w.order));
+    SUCCEEDS(be->alloc(be, sizeof before, &w.step));
+    SUCCEEDS(be->alloc(be, w.count * be->act_bytes, &w.batch.raw));
+    SUCCEEDS(be->alloc(be, w.count * be->real_bytes, &w.memory));
+    SUCCEEDS(be->alloc(be, w.count * be->real_bytes, &w.parameters));
+    be->write_bytes(be, w.order, order, sizeof order);
+    be->write_bytes(be, w.step, &before, sizeof before);
+    SUCCEEDS(be->expect_images(be, w.images, w.order, STEPS * EACH, NULL));
+    for (int i = 0; i < STEPS; i += at_once)
+        SUCCEEDS(be->repeat(be, walk_on, &w, at_once));
+    be->read_real64(be, remembered, w.memory, w.count);
+    void *const all[] = {w.images, w.order, w.step, w.batch.raw, w.memory, w.parameters};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        be->release(be, all[i]);
+}
+
+/* A device may still be at the first ones when pictures for the last ones come. */
+static void steps_at_once_read_what_single_ones_do(void **state)
+{
+    (void)state;
+    static double one[EACH * SIZE * SIZE * 8], all[EACH * SIZE * SIZE * 8];
+    const char *name = getenv("RECOLLECT_TEST_BACKEND");
+    rc_backend *be;
+    write_pictures();
+    rc_dataset d = open_set(2);
+    SUCCEEDS(rc_backend_open(name != NULL ? name : "cpu", 1, NULL, &be));
+    walk_through(be, &d, 1, one);
+    walk_through(be, &d, STEPS, all);
+    assert_memory_equal(all, one, sizeof all);
+    assert_true(one[0] != 0);
+    rc_backend_close(be);
+    rc_dataset_close(&d);
+}
+
 /* ---- scoring ---------------------------------------------------------------------------------------------------- */
 
 /* Pictures get the scores that they have in memory, piece by piece; nothing of their reader stays. A lost one ends
@@ -456,11 +527,17 @@ static void windows_are_those_of_imagenet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(they_are_those_of_the_set),    IN_FOLDER(views_have_windows_of_their_own),
-        IN_FOLDER(nothing_depends_on_threads),   IN_FOLDER(fetching_goes_anywhere),
-        IN_FOLDER(broken_pictures_are_named),    IN_FOLDER(they_are_scored_as_in_memory),
-        IN_FOLDER(packs_are_read_alike),         IN_FOLDER(a_handle_has_several_orders),
-        IN_FOLDER(a_backend_names_what_is_lost), cmocka_unit_test(windows_are_those_of_imagenet),
+        IN_FOLDER(they_are_those_of_the_set),
+        IN_FOLDER(views_have_windows_of_their_own),
+        IN_FOLDER(nothing_depends_on_threads),
+        IN_FOLDER(fetching_goes_anywhere),
+        IN_FOLDER(broken_pictures_are_named),
+        IN_FOLDER(they_are_scored_as_in_memory),
+        IN_FOLDER(packs_are_read_alike),
+        IN_FOLDER(a_handle_has_several_orders),
+        IN_FOLDER(a_backend_names_what_is_lost),
+        IN_FOLDER(steps_at_once_read_what_single_ones_do),
+        cmocka_unit_test(windows_are_those_of_imagenet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
