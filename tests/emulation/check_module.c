@@ -378,6 +378,70 @@ static void test_repeats_a_captured_step(void **state)
     rc_backend_close(c.be);
 }
 
+enum { LAYER_SIDE = 6, LAYER_CHANNELS = 16, LAYER_WEIGHTS = LAYER_CHANNELS * LAYER_CHANNELS * 9 };
+
+typedef struct layer_step {
+    rc_backend *be;
+    rc_conv conv;
+    rc_tensor x, y;
+    void *step, *weight, *gradient, *momentum;
+} layer_step;
+
+static void run_layer(void *context)
+{
+    layer_step *l = context;
+    rc_backend *be = l->be;
+    be->step_begin(be, l->step);
+    be->conv_forward(be, &l->conv, &l->x, l->weight, NULL, &l->y, &(rc_epilogue){0});
+    be->sgd(be, &(rc_sgd){0}, l->step, LAYER_WEIGHTS, l->weight, l->gradient, l->momentum);
+}
+
+/* What the layer makes in the last of three steps, so many at a time. */
+static void last_of_layer(const char *backend, int at_once, double *values)
+{
+    static double ones[LAYER_WEIGHTS];
+    const rc_step before = {.batch = UINT32_MAX, .step = UINT32_MAX, .learning_rate = 1};
+    const int side = LAYER_SIDE, c = LAYER_CHANNELS;
+    layer_step l = {.conv = {.c_in = c, .c_out = c, .k = 3, .stride = 1, .pad = 1, .up = 1},
+                    .x = {.n = 1, .h = side, .w = side, .c = c, .groups = 1, .group_end = {1}}};
+    rc_backend *be;
+    must_open(backend, &be);
+    l.be = be;
+    l.conv.h = l.conv.w = l.conv.oh = l.conv.ow = side;
+    l.y = l.x;
+    void **const reals[] = {&l.weight, &l.gradient, &l.momentum};
+    for (int i = 0; i < LAYER_WEIGHTS; i++)
+        ones[i] = 1;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(be->alloc(be, LAYER_WEIGHTS * be->real_bytes, reals[i]), RC_OK);
+    assert_int_equal(be->alloc(be, sizeof before, &l.step), RC_OK);
+    assert_int_equal(be->alloc(be, rc_act_count(be, 1, side, side, c) * be->act_bytes, &l.x.raw), RC_OK);
+    assert_int_equal(be->alloc(be, rc_act_count(be, 1, side, side, c) * be->act_bytes, &l.y.raw), RC_OK);
+    be->write_real64(be, l.weight, ones, LAYER_WEIGHTS);
+    be->write_real64(be, l.gradient, ones, LAYER_WEIGHTS);
+    be->write_bytes(be, l.step, &before, sizeof before);
+    be->write_act(be, &l.x, ones);
+    assert_int_equal(be->reserve_conv(be, &l.conv, 1), RC_OK);
+    for (int i = 0; i < 3; i += at_once)
+        assert_int_equal(be->repeat(be, run_layer, &l, at_once), RC_OK);
+    be->read_act(be, values, &l.y, l.y.raw);
+    assert_int_equal(be->sync(be), RC_OK);
+    rc_backend_close(be);
+}
+
+/* The weight is 1, 0 and -1 in turn, also where a step keeps it in another form. */
+static void test_weights_that_a_step_changes(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"cuda:bf16", "cuda:fp32"};
+    double values[LAYER_SIDE * LAYER_SIDE * LAYER_CHANNELS];
+    for (int i = 0; i < 4; i++) {
+        last_of_layer(name[i / 2], i % 2 ? 3 : 1, values);
+        assert_true(values[0] == -4 * LAYER_CHANNELS);
+        assert_true(values[(LAYER_SIDE + 1) * LAYER_CHANNELS] == -9 * LAYER_CHANNELS);
+    }
+}
+
 /* As many steps as a run has are kept. */
 static void test_keeps_several_steps(void **state)
 {
@@ -1015,7 +1079,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_repeats_a_captured_step), cmocka_unit_test(test_keeps_several_steps),
         cmocka_unit_test(test_captures_lanes),          cmocka_unit_test(test_images_that_do_not_fit),
         cmocka_unit_test(test_images_that_are_lent),    cmocka_unit_test(test_several_threads),
-        cmocka_unit_test(test_products_of_two_teams),
+        cmocka_unit_test(test_products_of_two_teams),   cmocka_unit_test(test_weights_that_a_step_changes),
     };
     const struct CMUnitTest operations[] = {
         cmocka_unit_test(test_operations_in_fp32),
