@@ -317,10 +317,9 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  *
  * An unknown name, or a value that the option does not take (out of its range, or none of its choices), is
  * RECOLLECT_INVALID_ARGUMENT and changes nothing; learning itself finds values that do not go together, and warns the
- * log of settings that its method does not read. Options last
- * until they are set again; those of the configuration are stored with the model once it has learnt with them. What
- * a net is made of, and what images are brought to, cannot change any more then, and need not be set again: learning
- * says so where another value is. */
+ * log of settings that its method does not read. Options last until they are set again; those of the configuration are
+ * stored with the model once it has learnt with them. What a net is made of, and what images are brought to, cannot
+ * change any more then, and need not be set again: learning says so where another value is. */
 RECOLLECT_API recollect_status recollect_model_set(recollect_model *model, const char *name, const char *value);
 
 /* Would recollect_model_set take this option? For callers that check before they open anything. */
