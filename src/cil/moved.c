@@ -308,6 +308,11 @@ bool rc_moved_possible(const rc_learner *l)
     return l->n_old > 0 && l->has.teacher && l->statistics_classes == l->n_old;
 }
 
+bool rc_moved_takes_dreams(const rc_learner *l)
+{
+    return l->has.replay && strcmp(l->settings.plus_statistics, "moved-dreams") == 0;
+}
+
 rc_status rc_moved_create(rc_learner *l, bool dreams, rc_moved *m)
 {
     pairs p = pairs_of(l, dreams);

@@ -24,6 +24,8 @@ typedef struct rc_moved {
 
 /* Can the statistics of the task at hand be moved? Only if there are some of every old class, and an old net. */
 bool rc_moved_possible(const rc_learner *learner);
+/* Do the settings ask for dreams beside the images, and are there any? */
+bool rc_moved_takes_dreams(const rc_learner *learner);
 /* dreams: the map is fitted on as many dreams as images, too. On failure nothing is held. */
 rc_status rc_moved_create(rc_learner *learner, bool dreams, rc_moved *moved);
 /* *bytes: the most that rc_moved_create takes, passes included. Builds these and drops them. A backend that counts

@@ -148,17 +148,12 @@ static rc_status run_steps(estimation *e, void (*step)(void *), uint32_t n, rc_s
     return RC_OK;
 }
 
-static bool moves_dreams(const rc_learner *l)
-{
-    return l->has.replay && strcmp(l->settings.plus_statistics, "moved-dreams") == 0;
-}
-
 /* Stored statistics that have followed the net, in place of dreams'. They are kept after the last boundary: a task that
  * is resumed begins with the old ones. */
 static rc_status keep_moved(rc_learner *l, rc_stage_report *report, const rc_stage_hooks *hooks)
 {
     rc_moved moved;
-    RC_TRY(rc_moved_create(l, moves_dreams(l), &moved));
+    RC_TRY(rc_moved_create(l, rc_moved_takes_dreams(l), &moved));
     report->step = report->steps;
     rc_status status = hooks->boundary(hooks->user, report);
     if (status == RC_OK)
@@ -177,7 +172,7 @@ static bool moves(const rc_learner *l)
 rc_status rc_stage_moving_bytes(rc_learner *l, size_t *bytes)
 {
     *bytes = 0;
-    return moves(l) ? rc_moved_count(l, moves_dreams(l), bytes) : RC_OK;
+    return moves(l) ? rc_moved_count(l, rc_moved_takes_dreams(l), bytes) : RC_OK;
 }
 
 /* ---- single classes ---------------------------------------------------------------------------------------------- */

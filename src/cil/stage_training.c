@@ -1,6 +1,5 @@
 /* Main training and head refinement (docs/methods/rdfcil.md): one optimiser, whose momentum goes from one to the other.
  * Epochs count from 0 in the task; the refinement's go on where main training stops. */
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -162,11 +161,6 @@ static rc_status run_epochs(stage_run *r, rc_stage stage, int first_epoch, uint3
     return RC_OK;
 }
 
-static bool moves_dreams(const rc_learner *l)
-{
-    return strcmp(l->settings.plus_statistics, "moved-dreams") == 0;
-}
-
 /* Statistics move first, and are there with what is drawn from then on. */
 rc_status rc_stage_drawing_bytes(rc_learner *l, size_t *bytes)
 {
@@ -175,7 +169,7 @@ rc_status rc_stage_drawing_bytes(rc_learner *l, size_t *bytes)
     if (rows == 0)
         return RC_OK;
     size_t after = rc_moved_bytes(l) + rows * row;
-    RC_TRY(rc_moved_count(l, moves_dreams(l), bytes));
+    RC_TRY(rc_moved_count(l, rc_moved_takes_dreams(l), bytes));
     if (l->backend->sizing)
         RC_TRY(rc_backend_count_scratch(l->backend, after));
     *bytes = after > *bytes ? after : *bytes;
@@ -189,7 +183,7 @@ static rc_status prepare_drawing(stage_run *r)
     size_t rows = (size_t)drawn_features(l);
     if (rows == 0)
         return RC_OK;
-    RC_TRY(rc_moved_create(l, moves_dreams(l), &r->moved));
+    RC_TRY(rc_moved_create(l, rc_moved_takes_dreams(l), &r->moved));
     r->drawn = rc_alloc_zeroed(NULL, rows, (size_t)l->student.head.d * sizeof *r->drawn);
     r->drawn_label = rc_alloc_zeroed(NULL, rows, sizeof *r->drawn_label);
     return r->drawn != NULL && r->drawn_label != NULL ? RC_OK : RC_OUT_OF_MEMORY;
