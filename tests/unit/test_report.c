@@ -70,6 +70,15 @@ static void copies_count_once(void **state)
     rc_text_free(&text);
 }
 
+/* The run in a folder of that number, which its accuracy shows, too. */
+static void write_numbered(run_file *run, int number)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%d", number);
+    run->accuracy = 80 + number;
+    run_file_write(run, in_folder(name));
+}
+
 static void images_of_ones_own_are_named_like_their_folder(void **state)
 {
     static const struct {
@@ -87,12 +96,9 @@ static void images_of_ones_own_are_named_like_their_folder(void **state)
     run_file run = five;
     (void)state;
     for (int i = 0; i < SETS; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "%d", i);
         run.dataset = set[i].dataset;
         run.data = set[i].data;
-        run.accuracy = 80 + i;
-        run_file_write(&run, in_folder(name));
+        write_numbered(&run, i);
     }
     rc_text text = report(RC_REPORT_CSV, "accuracy");
     for (int i = 0; i < SETS; i++)
@@ -116,15 +122,12 @@ static void folders_of_one_name_are_two_data_sets(void **state)
     run_file run = five;
     (void)state;
     for (int i = 0; i < RUNS; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "%d", i);
         run.dataset = set[i].dataset;
         run.data = set[i].data;
         run.data_fingerprint = set[i].fingerprint;
         run.size = set[i].size;
         run.seed = set[i].seed;
-        run.accuracy = 80 + i;
-        run_file_write(&run, in_folder(name));
+        write_numbered(&run, i);
     }
     rc_text text = report(RC_REPORT_CSV, "accuracy");
     has(&text, "\n\"cifar100\",5,\"CwD\",48.5,");
