@@ -106,7 +106,7 @@ kill_grid() {
 
 # ---- asked to stop ---------------------------------------------------------------------------------------------------
 # A longer run, so that the signal comes in its midst.
-longer=(--set inversion_steps=150 --set epochs=30)
+longer=(--set inversion_steps=75 --set epochs=15)
 
 ask_to_stop() {
     local signal pid i code where begun=first-task/events.jsonl

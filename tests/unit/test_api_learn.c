@@ -337,7 +337,7 @@ static void a_model_stopped_in_a_step_is_as_before(void **state)
     observer o = {.hesitates = true};
     recollect_context *plain = open_context(NULL), *context = open_context(&o);
     bool light = getenv("RECOLLECT_TEST_LIGHT") != NULL; /* slow steps are long enough to be stopped in */
-    int epochs = light ? 4 : 40, stopped = 0;
+    int epochs = light ? 4 : 16, stopped = 0;
     recollect_model *expected = quick_model(plain, epochs), *model = quick_model(context, epochs);
     learn(expected, &first);
     learn(model, &first);
