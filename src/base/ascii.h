@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 static inline bool rc_ascii_is_digit(char c)
 {
@@ -32,6 +33,18 @@ static inline bool rc_ascii_same(const char *a, const char *b, size_t n)
         if (rc_ascii_lower(a[i]) != rc_ascii_lower(b[i]))
             return false;
     return true;
+}
+
+/* Is the text one of these words, which single blanks separate, but for capitals? */
+static inline bool rc_ascii_among(const char *text, const char *words)
+{
+    size_t length;
+    for (const char *word = words; *word != '\0'; word += length + (word[length] == ' ')) {
+        length = strcspn(word, " ");
+        if (strlen(text) == length && rc_ascii_same(text, word, length))
+            return true;
+    }
+    return false;
 }
 
 #endif

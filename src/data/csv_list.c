@@ -112,14 +112,9 @@ static rc_status read_record(parser *p)
 
 static int find_name(const parser *p, const char *names)
 {
-    for (int i = 0; i < p->fields; i++) {
-        size_t length;
-        for (const char *name = names; *name != '\0'; name += length + (name[length] == ' ')) {
-            length = strcspn(name, " ");
-            if (strlen(p->field[i]) == length && rc_ascii_same(p->field[i], name, length))
-                return i;
-        }
-    }
+    for (int i = 0; i < p->fields; i++)
+        if (rc_ascii_among(p->field[i], names))
+            return i;
     return -1;
 }
 
@@ -128,29 +123,37 @@ static bool is_picture(const char *field)
     return rc_image_name(field) || strchr(field, '/') != NULL;
 }
 
-/* By the first record, which may be one of pictures: then the table has two columns. -1: there are no classes. */
-static rc_status find_columns(const parser *p, int *path, int *class_name, bool *named)
+typedef struct columns {
+    int path, class_name, part; /* -1: there is none */
+    bool named;
+} columns;
+
+/* By the first record, which may be one of pictures: then the table has two columns. */
+static rc_status find_columns(const parser *p, columns *c)
 {
     bool pictures = false;
+    c->part = -1;
     for (int i = 0; i < p->fields; i++)
         pictures = pictures || is_picture(p->field[i]);
-    *named = !pictures;
+    c->named = !pictures;
     if (pictures && p->fields == 2) {
-        *path = is_picture(p->field[0]) ? 0 : 1;
-        *class_name = 1 - *path;
+        c->path = is_picture(p->field[0]) ? 0 : 1;
+        c->class_name = 1 - c->path;
         return RC_OK;
     }
-    *path = pictures ? -1
-                     : find_name(p, "path file filename file_name filepath file_path image image_path image_name "
-                                    "image_file img img_path picture photo");
-    *class_name = find_name(p, "class class_name classname label labels label_name category category_name target");
-    if (p->fields == 2 && *path >= 0)
-        *class_name = 1 - *path;
-    else if (p->fields == 2 && *class_name >= 0)
-        *path = 1 - *class_name;
-    return *path >= 0 ? RC_OK
-                      : rc_fail(RC_FORMAT, "'%.400s', line %d: no column of pictures, expected %s", p->name,
-                                p->record_line, expected);
+    c->path = pictures ? -1
+                       : find_name(p, "path file filename file_name filepath file_path image image_path image_name "
+                                      "image_file img img_path picture photo");
+    c->class_name = find_name(p, "class class_name classname label labels label_name category category_name target");
+    if (p->fields == 2 && c->path >= 0)
+        c->class_name = 1 - c->path;
+    else if (p->fields == 2 && c->class_name >= 0)
+        c->path = 1 - c->class_name;
+    else
+        c->part = find_name(p, "split subset set part partition");
+    return c->path >= 0 ? RC_OK
+                        : rc_fail(RC_FORMAT, "'%.400s', line %d: no column of pictures, expected %s", p->name,
+                                  p->record_line, expected);
 }
 
 /* Room for the rows that so much text can hold: one takes a line, and 4 bytes. */
@@ -165,39 +168,73 @@ static rc_status allocate(const parser *p, rc_csv_list *list)
     return list->row != NULL ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
-static rc_status add_row(const parser *p, int path, int class_name, rc_csv_list *list)
+static rc_status add_row(const parser *p, const columns *c, rc_csv_list *list)
 {
-    struct rc_csv_row row = {p->field[path], p->field[class_name], p->record_line};
+    struct rc_csv_row row = {p->field[c->path], p->field[c->class_name], RC_SET_PARTS, p->record_line};
     if (row.path[0] == '\0' || row.class_name[0] == '\0')
         return rc_fail(RC_FORMAT, "'%.400s', line %d: no %s", p->name, p->record_line,
                        row.path[0] == '\0' ? "path" : "class");
+    if (c->part >= 0)
+        row.part = rc_set_part_of(p->field[c->part]);
     list->row[list->count++] = row;
     return RC_OK;
 }
 
+/* Spreadsheets save such lines behind the table. */
+static bool is_empty(const parser *p)
+{
+    int empty = 0;
+    while (empty < p->fields && p->field[empty][0] == '\0')
+        empty++;
+    return empty == p->fields;
+}
+
+static rc_status add_rows(parser *p, const columns *c, int fields, rc_csv_list *list)
+{
+    while (p->fields > 0) {
+        bool empty = is_empty(p);
+        if (!empty && p->fields != fields)
+            return rc_fail(RC_FORMAT, "'%.400s', line %d: %d column%s, expected %d as in the first line", p->name,
+                           p->record_line, p->fields, p->fields == 1 ? "" : "s", fields);
+        if (!empty)
+            RC_TRY(add_row(p, c, list));
+        RC_TRY(read_record(p));
+    }
+    return RC_OK;
+}
+
+/* A column in which no value is a part is of something else. */
+static rc_status check_parts(const parser *p, const rc_csv_list *list)
+{
+    int known = 0, unknown = -1;
+    for (int i = 0; i < list->count; i++) {
+        known += list->row[i].part != RC_SET_PARTS;
+        unknown = unknown < 0 && list->row[i].part == RC_SET_PARTS ? i : unknown;
+    }
+    if (known == 0 || unknown < 0)
+        return RC_OK;
+    return rc_fail(RC_FORMAT,
+                   "'%.400s', line %d: of no part, while other lines are; expected train, val or test in the column of "
+                   "parts",
+                   p->name, list->row[unknown].line);
+}
+
 static rc_status parse(parser *p, rc_csv_list *list)
 {
-    int path, class_name;
-    bool named;
+    columns c;
     RC_TRY(allocate(p, list));
     RC_TRY(read_record(p));
     if (p->fields == 0)
         return RC_OK;
-    int columns = p->fields;
-    RC_TRY(find_columns(p, &path, &class_name, &named));
-    list->no_classes = class_name < 0;
+    int fields = p->fields;
+    RC_TRY(find_columns(p, &c));
+    list->no_classes = c.class_name < 0;
     if (list->no_classes)
         return RC_OK;
-    if (named)
+    if (c.named)
         RC_TRY(read_record(p));
-    while (p->fields > 0) {
-        if (p->fields != columns)
-            return rc_fail(RC_FORMAT, "'%.400s', line %d: %d column%s, expected %d as in the first line", p->name,
-                           p->record_line, p->fields, p->fields == 1 ? "" : "s", columns);
-        RC_TRY(add_row(p, path, class_name, list));
-        RC_TRY(read_record(p));
-    }
-    return RC_OK;
+    RC_TRY(add_rows(p, &c, fields, list));
+    return check_parts(p, list);
 }
 
 rc_status rc_csv_list_parse(const char *name, char *text, size_t size, rc_csv_list *list)
@@ -280,24 +317,65 @@ static rc_status name_classes(const char *path, const classes *found, rc_dataset
     for (int i = 0; i < found->count; i++) {
         rc_status status = rc_dataset_set_name(dataset, i, found->name[i], strlen(found->name[i]));
         if (status != RC_OK)
-            return status == RC_FORMAT ? rc_fail(status, "'%.400s': %s", path, rc_message()) : status;
+            return status == RC_FORMAT
+                       ? rc_fail(status, "'%.400s': %s; save the table as CSV in UTF-8", path, rc_message())
+                       : status;
     }
     return RC_OK;
 }
 
-static rc_status add_pictures(const table *t, const classes *found, rc_image_files *files)
+/* A path that leads nowhere is told here, because only the table knows its line. */
+static rc_status check_is_there(const char *path)
+{
+    struct stat about;
+    RC_TRY(rc_file_look(path, true, &about));
+    return about.st_mode != 0
+               ? RC_OK
+               : rc_fail(RC_IO,
+                         "there is no file '%.600s'; expected paths relative to the folder of the table, with '/' "
+                         "between folders (missing images can be skipped: the setting 'skip_broken')",
+                         path);
+}
+
+/* parts: 1 << rc_set_part of those that are added. */
+static rc_status add_pictures(const table *t, const classes *found, unsigned parts, bool skip, rc_image_files *files)
 {
     char folder[RC_PATH_SIZE];
     rc_list_folder(t->path, folder);
     for (int i = 0; i < t->list.count; i++) {
         const struct rc_csv_row *row = &t->list.row[i];
+        if ((parts >> row->part & 1) == 0)
+            continue;
         const char **name = bsearch(&row->class_name, found->name, (size_t)found->count, sizeof *found->name,
                                     found->order);
         rc_status status = rc_list_add(folder, row->path, strlen(row->path), (int32_t)(name - found->name), files);
+        if (status == RC_OK && !skip)
+            status = check_is_there(rc_image_files_path(files, files->count - 1));
         if (status != RC_OK)
             return rc_fail(status, "'%.400s', line %d: %s", t->path, row->line, rc_message());
     }
     return RC_OK;
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------ */
+
+static int count_part(const table *t, rc_set_part part)
+{
+    int count = 0;
+    for (int i = 0; i < t->list.count; i++)
+        count += t->list.row[i].part == part;
+    return count;
+}
+
+/* The pictures of one table that says to which part each belongs, as folders do: test goes before val. */
+static rc_status add_parts(const table *t, const classes *found, bool skip, rc_image_files *train, rc_image_files *test,
+                           rc_left_out *left_out)
+{
+    rc_set_part scored = count_part(t, RC_SET_TEST) > 0 ? RC_SET_TEST : RC_SET_VAL;
+    if (scored == RC_SET_TEST && count_part(t, RC_SET_VAL) > 0)
+        RC_TRY(rc_left_out_add(left_out, t->path, "parts of tables", "its lines of val, beside those of test"));
+    RC_TRY(add_pictures(t, found, 1u << RC_SET_TRAIN, skip, train));
+    return add_pictures(t, found, 1u << scored, skip, test);
 }
 
 /* ---- the reader ------------------------------------------------------------------------------------------------- */
@@ -343,16 +421,20 @@ static rc_status gather(const char *path, const rc_data_settings *settings, rc_d
 {
     table tables[2] = {0};
     classes found = {0};
-    bool has_test;
+    bool has_test = false;
     rc_status status = read_tables(path, &tables[0], &tables[1], &has_test, left_out);
     if (status == RC_OK)
         status = gather_classes(tables, &found);
     if (status == RC_OK)
         status = name_classes(path, &found, dataset);
-    if (status == RC_OK)
-        status = add_pictures(&tables[0], &found, train);
-    if (status == RC_OK)
-        status = add_pictures(&tables[1], &found, test);
+    bool parts = !has_test && count_part(&tables[0], RC_SET_PARTS) < tables[0].list.count, skip = settings->skip_broken;
+    if (status == RC_OK && parts)
+        status = add_parts(&tables[0], &found, skip, train, test, left_out);
+    if (status == RC_OK && !parts)
+        status = add_pictures(&tables[0], &found, ~0u, skip, train);
+    if (status == RC_OK && !parts)
+        status = add_pictures(&tables[1], &found, ~0u, skip, test);
+    has_test = has_test || test->count > 0;
     rc_free(NULL, found.name);
     for (int t = 0; t < 2; t++) {
         rc_csv_list_free(&tables[t].list);

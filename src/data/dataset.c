@@ -340,13 +340,20 @@ static rc_status check_labels(const rc_dataset *dataset)
     return RC_OK;
 }
 
+/* Of folders and tables everybody knows what is expected: what cannot be read is one file or folder, which the message
+ * names. */
+static bool is_obvious(const rc_reader *reader)
+{
+    return reader == &rc_reader_folder || reader == &rc_reader_csv;
+}
+
 static rc_status open_with(const rc_reader *reader, const char *path, const rc_data_settings *settings,
                            rc_dataset *dataset)
 {
     snprintf(dataset->format, sizeof dataset->format, "%s", reader->format);
     snprintf(dataset->name, sizeof dataset->name, "%s", reader->format);
     rc_status status = reader->read(path, settings, dataset);
-    if (status == RC_IO && strstr(rc_message(), "expected") == NULL)
+    if (status == RC_IO && !is_obvious(reader) && strstr(rc_message(), "expected") == NULL)
         return rc_fail(status, "%s; expected: %s", rc_message(), reader->layout);
     RC_TRY(status);
     if (settings->sink == NULL && dataset->train.count == 0 && dataset->test.count == 0)

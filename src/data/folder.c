@@ -1,6 +1,7 @@
 /* Folders of pictures, one for each class:
  *
- *     ROOT/train/CLASS/IMAGE  and  ROOT/test/CLASS/IMAGE  (or ROOT/val; test goes first where there are both)
+ *     ROOT/train/CLASS/IMAGE  and  ROOT/test/CLASS/IMAGE  (or ROOT/val; test goes first where there are both; other
+ *                                                          names that people give them are in data/set_part.c)
  *     ROOT/CLASS/IMAGE        split by test_part
  *
  * Classes are numbered in the order of their names, sorted by bytes; pictures lie in the class folder or in folders in
@@ -13,6 +14,7 @@
 #include "data/image_files.h"
 #include "data/listing.h"
 #include "data/reader.h"
+#include "data/set_part.h"
 #include "data/walk.h"
 
 /* Is there a picture in the folders in `folder` (levels 1), or in the folders in those (levels 2)? With `itself`, a
@@ -140,6 +142,31 @@ static rc_status is_part(const char *root, const char *name, bool *is)
     return status;
 }
 
+enum { PART_ROOM = sizeof "validation" }; /* the longest name of a part */
+
+/* The folder of a part. Of several, such as "train" and "Training", it is the one that is called as messages do; else
+ * the first by its bytes. "": there is none. */
+static rc_status find_part(const char *root, rc_set_part part, const char *usual, char found[PART_ROOM])
+{
+    rc_listing listing;
+    bool is;
+    found[0] = '\0';
+    RC_TRY(is_part(root, usual, &is));
+    if (is)
+        snprintf(found, PART_ROOM, "%s", usual);
+    RC_TRY(rc_listing_look(root, &listing));
+    rc_status status = RC_OK;
+    for (int i = 0; i < listing.count && found[0] == '\0' && status == RC_OK; i++) {
+        if (rc_set_part_of(listing.name[i]) != part)
+            continue;
+        status = is_part(root, listing.name[i], &is);
+        if (is)
+            snprintf(found, PART_ROOM, "%s", listing.name[i]);
+    }
+    rc_listing_free(&listing);
+    return status;
+}
+
 /* The folders in a folder. What else it holds is left out. */
 static rc_status list_classes(rc_walk *walk, const char *folder, rc_listing *listing)
 {
@@ -193,8 +220,8 @@ static rc_status no_pictures(const char *folder, const rc_walk *walk, int before
 {
     const rc_left_out *left = walk->left_out;
     bool why = left->count > before;
-    return rc_fail(RC_FORMAT, "class folder '%.300s' holds no pictures%s%.300s; expected: %s", folder,
-                   why ? ", only what is not read: " : "", why ? left->latest : "", rc_reader_folder.layout);
+    return rc_fail(RC_FORMAT, "class folder '%.300s' holds no pictures%s%.300s; put some into it, or take it out",
+                   folder, why ? ", only what is not read: " : "", why ? left->latest : "");
 }
 
 /* Adds the pictures of all class folders in `folder`. The first call names the classes. The test set may lack some of
@@ -210,8 +237,10 @@ static rc_status add_classes(rc_walk *walk, const char *folder, rc_dataset *data
         int label = find_class(dataset, listing.name[i]), before = files->count, left = walk->left_out->count;
         rc_walk_link **links = walk->last;
         if (label < 0) {
-            status = rc_fail(RC_FORMAT, "'%.500s' has a class '%.200s' that the training set does not have", folder,
-                             listing.name[i]);
+            status = rc_fail(RC_FORMAT,
+                             "'%.500s' has a class '%.200s' that the training set does not have; rename it, or take "
+                             "it out",
+                             folder, listing.name[i]);
             break;
         }
         status = rc_path_in(folder, listing.name[i], path);
@@ -224,6 +253,20 @@ static rc_status add_classes(rc_walk *walk, const char *folder, rc_dataset *data
     return status;
 }
 
+/* Why a folder beside train/ or test/ is not read. */
+static rc_status explain_other(const char *root, const char *name, const char *const part[2], char *reason, size_t size)
+{
+    bool is;
+    RC_TRY(is_part(root, name, &is));
+    if (!is && rc_set_part_of(name) != RC_SET_PARTS)
+        snprintf(reason, size, "it does not hold a folder for each class");
+    else if (part[0] != NULL && part[1] != NULL)
+        snprintf(reason, size, "a folder beside %s/ and %s/, which are read", part[0], part[1]);
+    else
+        snprintf(reason, size, "a folder beside %s/, which is read", part[part[0] == NULL]);
+    return RC_OK;
+}
+
 /* Folders beside train/ and test/, and what else lies there. */
 static rc_status leave_others(rc_walk *walk, const char *root, const char *const part[2])
 {
@@ -231,15 +274,16 @@ static rc_status leave_others(rc_walk *walk, const char *root, const char *const
     RC_TRY(rc_listing_read(root, &listing));
     rc_status status = rc_walk_strays(walk, root, &listing);
     for (int i = 0; i < listing.count && status == RC_OK; i++) {
-        char path[RC_PATH_SIZE], reason[64];
+        char path[RC_PATH_SIZE], reason[100];
         bool read = false, folder;
         for (int k = 0; k < 2; k++)
             read = read || (part[k] != NULL && strcmp(listing.name[i], part[k]) == 0);
         status = rc_has_folder(root, listing.name[i], &folder);
         if (read || !folder)
             continue;
-        snprintf(reason, sizeof reason, "a folder beside %s/, which is read", part[part[0] == NULL]);
-        status = rc_path_in(root, listing.name[i], path);
+        status = explain_other(root, listing.name[i], part, reason, sizeof reason);
+        if (status == RC_OK)
+            status = rc_path_in(root, listing.name[i], path);
         if (status == RC_OK)
             status = rc_left_out_add(walk->left_out, path, "folders beside the classes", reason);
     }
@@ -247,8 +291,8 @@ static rc_status leave_others(rc_walk *walk, const char *root, const char *const
     return status;
 }
 
-/* part: "train" and "test" or "val", or NULL where there is none. Those are known to the walk before the first picture
- * is read, so that no link leads back to them. */
+/* part: the names of those to train on and to test on, or NULL where there is none. Those are known to the walk before
+ * the first picture is read, so that no link leads back to them. */
 static rc_status add_parts(rc_walk *walk, const char *root, const char *const part[2], rc_dataset *dataset,
                            rc_image_files *const files[2])
 {
@@ -288,11 +332,12 @@ static rc_status check_classes(const rc_walk *walk, const rc_dataset *dataset, c
 static rc_status gather(const char *root, const rc_data_settings *settings, rc_dataset *dataset, rc_image_files *train,
                         rc_image_files *test, rc_left_out *left_out)
 {
-    bool has_train, has_test, has_val;
-    RC_TRY(is_part(root, "train", &has_train));
-    RC_TRY(is_part(root, "test", &has_test));
-    RC_TRY(is_part(root, "val", &has_val));
-    const char *const part[2] = {has_train ? "train" : NULL, has_test ? "test" : has_val ? "val" : NULL};
+    char train_part[PART_ROOM], test_part[PART_ROOM];
+    RC_TRY(find_part(root, RC_SET_TRAIN, "train", train_part));
+    RC_TRY(find_part(root, RC_SET_TEST, "test", test_part));
+    if (test_part[0] == '\0')
+        RC_TRY(find_part(root, RC_SET_VAL, "val", test_part));
+    const char *const part[2] = {train_part[0] != '\0' ? train_part : NULL, test_part[0] != '\0' ? test_part : NULL};
     rc_image_files *const files[2] = {train, test};
     rc_walk walk = rc_image_files_walk(dataset, left_out);
     rc_status status = rc_walk_begin(&walk, root);

@@ -144,6 +144,11 @@ static rc_status look_at(same_files *s, int place, const rc_dataset *dataset, bo
     if (before == 0)
         return RC_OK;
     const char *other = path_at(s, before, &other_label);
+    bool twice = strcmp(path, other) == 0; /* in a list or a table */
+    if (label != other_label && twice)
+        return rc_fail(RC_FORMAT,
+                       "'%.500s' is named in two lines, of class '%.100s' and of class '%.100s'; take one of them out",
+                       path, dataset->class_name[other_label], dataset->class_name[label]);
     if (label != other_label)
         return rc_fail(RC_FORMAT,
                        "'%.250s' and '%.250s' are the same file, which would be of class '%.100s' and of class "
@@ -153,6 +158,8 @@ static rc_status look_at(same_files *s, int place, const rc_dataset *dataset, bo
     if (place > s->part[0]->count && before <= s->part[0]->count)
         return rc_left_out_add(s->left_out, path, "training images that are test images",
                                "a test image, too, which is not trained on");
+    if (twice)
+        return rc_left_out_add(s->left_out, path, "files of several names", "named in a line before, too");
     char reason[600];
     snprintf(reason, sizeof reason, "the same file as '%.500s'", other);
     return rc_left_out_add(s->left_out, path, "files of several names", reason);

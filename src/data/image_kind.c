@@ -208,13 +208,7 @@ static int kind_of_text(const uint8_t *data, size_t size)
 static bool ends_like(const char *name, const char *endings)
 {
     const char *dot = name != NULL ? strrchr(name, '.') : NULL;
-    size_t length;
-    for (const char *p = endings; dot != NULL && *p != '\0'; p += length + (p[length] == ' ')) {
-        length = strcspn(p, " ");
-        if (strlen(dot) == length && rc_ascii_same(dot, p, length))
-            return true;
-    }
-    return false;
+    return dot != NULL && rc_ascii_among(dot, endings);
 }
 
 bool rc_image_name(const char *name)

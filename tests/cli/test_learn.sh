@@ -118,13 +118,16 @@ expect 1 "each class needs a folder of its own" learn flat --out x
 expect 1 "each class needs a folder of its own" eval one.safetensors flat
 expect 1 "is one picture" learn "$picture" --out x
 # Classes that lie one folder deeper, as in what an archive was unpacked to.
-mkdir -p outer/photos parts/Train parts/Test && cp -r first/* outer/photos/ && cp -r first/* parts/Train/ && cp -r old/* parts/Test/
+mkdir -p outer/photos parts/North parts/South && cp -r first/* outer/photos/ && cp -r first/* parts/South/ && cp -r old/* parts/North/
 expect 1 "there is only 'photos'; if the folders in it are the classes, learn from 'outer/photos'" learn outer --out x
-deeper="warning: all pictures of 'parts/' lie in folders within its classes; if these folders are the classes, learn from 'parts/Test', or call the parts train and val"
+deeper="warning: all pictures of 'parts/' lie in folders within its classes; if these folders are the classes, learn from 'parts/North', or call the parts train and val"
 expect 0 "$deeper" learn one.safetensors parts/ --out deeper.safetensors --threads 1
-cp "$picture" parts/Train/
+cp "$picture" parts/South/
 expect 0 "8 classes, 2 of them new" learn one.safetensors parts/ --out deeper.safetensors --force --threads 1
 grep -q "lie in folders within" err.txt && fail "a class with a picture of its own counts as nested: $(cat err.txt)"
+# Parts of a set are known by other names, too.
+mkdir named && cp -r second named/Training && cp -r second named/Validation
+expect 0 "64 training and 64 test images" learn one.safetensors named --out named.safetensors --threads 1
 mkdir -p bare/class && for file in third/*/*.ppm; do cp "$file" "bare/class/$(basename "$file" .ppm)"; done
 expect 0 "7 classes, 1 of them new" learn one.safetensors bare --out deeper.safetensors --force --threads 1
 grep -q "lie in folders within" err.txt && fail "pictures without an ending count as nested: $(cat err.txt)"

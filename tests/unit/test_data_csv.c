@@ -111,6 +111,8 @@ static void fields_are_read_as_they_are_written(void **state)
     assert_rows("\"path;1\",class\na.jpg,b\n", ROWS("a.jpg|b"));       /* the separator stands outside of quotes */
     assert_rows("path,class\n\"a\nb.jpg\",c\nd.jpg,5\"\n", ROWS("a\nb.jpg|c", "d.jpg|5\""));
     assert_rows("path,class,\na.jpg,c,\nb.jpg,d,", ROWS("a.jpg|c", "b.jpg|d"));
+    /* Lines that spreadsheets leave behind a table; what stands in quotes is empty, too. */
+    assert_rows("path,class\na.jpg,c\n,\n,,,\n\"\" ,\nb.jpg,d\n,", ROWS("a.jpg|c", "b.jpg|d"));
     assert_int_equal(parse(""), RC_OK);
     assert_int_equal(list.count, 0);
     rc_csv_list_free(&list);
@@ -128,6 +130,30 @@ static void tables_without_classes_have_no_rows(void **state)
         assert_true(list.no_classes && list.count == 0);
         rc_csv_list_free(&list);
     }
+}
+
+static void a_column_may_name_the_parts(void **state)
+{
+    (void)state;
+    static const rc_set_part parts[] = {RC_SET_VAL, RC_SET_TRAIN, RC_SET_TEST, RC_SET_VAL, RC_SET_TRAIN, RC_SET_TEST};
+    assert_rows("split,path,class\nvalid,a,x\nTrain,b,x\nTEST,c,x\nvalidation,d,x\ntraining,e,x\ntesting,f,x\n",
+                ROWS("a|x", "b|x", "c|x", "d|x", "e|x", "f|x"));
+    assert_int_equal(parse("x,path,class,Subset\n1,a,x,val\n1,b,x,train\n1,c,x,test\n1,d,x,VALID\n1,e,x,Training\n"
+                           "1,f,x,Testing\n"),
+                     RC_OK);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(list.row[i].part, parts[i]);
+    rc_csv_list_free(&list);
+    /* A column whose values are no parts is of something else. */
+    assert_int_equal(parse("path,class,set\na,x,garden\nb,x,forest\n"), RC_OK);
+    assert_true(list.count == 2 && list.row[0].part == RC_SET_PARTS && list.row[1].part == RC_SET_PARTS);
+    rc_csv_list_free(&list);
+    assert_refused("path,class,split\na,x,train\nb,x,tests\n",
+                   "'t.csv', line 3: of no part, while other lines are; expected train, val or test in the column of "
+                   "parts");
+    assert_refused("path,class,split\na,x,\nb,x,train\n",
+                   "'t.csv', line 2: of no part, while other lines are; expected train, val or test in the column of "
+                   "parts");
 }
 
 static void damage_is_told_by_line(void **state)
@@ -207,6 +233,44 @@ static void tables_come_with_a_partner(void **state)
     rc_dataset_close(&d);
 }
 
+/* As folders do it: test goes before val, and without either the table is split. A partner has the last word. */
+static void a_table_may_name_its_parts(void **state)
+{
+    (void)state;
+    data_log log;
+    rc_dataset d;
+    write_pictures(5);
+    rc_data_settings settings = {.log = &log.log, .test_part = 0.5};
+    data_log_start(&log);
+    data_write_text("train.csv", "path,class,split\np/0.ppm,a,train\np/1.ppm,a,test\np/2.ppm,b,train\np/3.ppm,b,test\n"
+                                 "p/4.ppm,b,test\n");
+    data_open("train.csv", &settings, &d);
+    assert_split(&d.train, 2, (int[]){10, 12}, (int[]){0, 1});
+    assert_split(&d.test, 3, (int[]){11, 13, 14}, (int[]){0, 1, 1});
+    assert_int_equal(d.left_out, 0);
+    rc_dataset_close(&d);
+    data_write_text("t.csv", "path,class,split\np/0.ppm,a,train\np/1.ppm,a,test\np/2.ppm,b,val\n");
+    data_open("t.csv", &settings, &d);
+    assert_split(&d.train, 1, (int[]){10}, (int[]){0});
+    assert_split(&d.test, 1, (int[]){11}, (int[]){0});
+    assert_int_equal(d.left_out, 1);
+    assert_non_null(strstr(log.text, "left out: t.csv (its lines of val, beside those of test)\n"));
+    rc_dataset_close(&d);
+    data_write_text("t.csv", "path,class,split\np/0.ppm,a,train\np/2.ppm,b,val\n");
+    data_open("t.csv", &settings, &d);
+    assert_split(&d.test, 1, (int[]){12}, (int[]){1});
+    assert_int_equal(d.left_out, 0);
+    rc_dataset_close(&d);
+    data_write_text("t.csv", "path,class,split\np/0.ppm,a,train\np/1.ppm,a,train\n");
+    data_open("t.csv", &settings, &d);
+    assert_true(d.train.count == 1 && d.test.count == 1);
+    rc_dataset_close(&d);
+    data_write_text("val.csv", "p/0.ppm,a\n");
+    data_open("train.csv", &settings, &d);
+    assert_true(d.train.count == 4 && d.test.count == 1);
+    rc_dataset_close(&d);
+}
+
 static void a_partner_without_classes_is_left_out(void **state)
 {
     (void)state;
@@ -257,14 +321,19 @@ static void what_a_table_names_is_checked(void **state)
     rc_dataset d;
     write_pictures(2);
     data_write_text("t.csv", "p/0.ppm,a\np/missing.ppm,b\n");
-    data_assert_refused("t.csv", NULL, RC_IO, "p/missing.ppm");
+    data_assert_refused("t.csv", NULL, RC_IO,
+                        "'t.csv', line 2: there is no file './p/missing.ppm'; expected paths relative to the folder of "
+                        "the table, with '/' between folders (missing images can be skipped: the setting "
+                        "'skip_broken')");
     data_open("t.csv", &(rc_data_settings){.skip_broken = true}, &d);
     assert_true(d.broken == 1 && d.train.count == 1);
     rc_dataset_close(&d);
     data_write_text("t.csv", "p/0.ppm,a\np/0.ppm,b\n");
     data_assert_refused("t.csv", NULL, RC_FORMAT, "p/0.ppm");
     data_write_text("t.csv", "p/0.ppm,a\np/1.ppm,\"b\nc\"\n");
-    data_assert_refused("t.csv", NULL, RC_FORMAT, "'t.csv': name of class 1: ");
+    data_assert_refused(
+        "t.csv", NULL, RC_FORMAT,
+        "'t.csv': name of class 1: byte 1 (0x0A) is not printable UTF-8; save the table as CSV in UTF-8");
     char *line = malloc(9000);
     snprintf(line, 9000, "path,class\n\n\"p/0.ppm\",\"a\"\n%05000d.ppm,b\n", 1);
     data_write_text("t.csv", line);
@@ -284,8 +353,9 @@ static void what_a_table_names_is_checked(void **state)
 static void classes_have_an_end(void **state)
 {
     (void)state;
-    static const char *const messages[] = {"p/0.ppm' are the same file, which would be of class '0' and of class '1'",
-                                           "'t.csv' has 30001 classes, expected at most 30000"};
+    static const char *const messages[] = {
+        "p/0.ppm' is named in two lines, of class '0' and of class '1'; take one of them out",
+        "'t.csv' has 30001 classes, expected at most 30000"};
     write_pictures(1);
     for (int more = 0; more < 2; more++) {
         char *lines = malloc(30001 * 20), *at = lines;
@@ -327,8 +397,10 @@ int main(void)
         cmocka_unit_test(the_shortest_rows_have_room),
         cmocka_unit_test(fields_are_read_as_they_are_written),
         cmocka_unit_test(tables_without_classes_have_no_rows),
+        cmocka_unit_test(a_column_may_name_the_parts),
         cmocka_unit_test(damage_is_told_by_line),
         IN_FOLDER(tables_come_with_a_partner),
+        IN_FOLDER(a_table_may_name_its_parts),
         IN_FOLDER(a_partner_without_classes_is_left_out),
         IN_FOLDER(classes_of_numbers_are_sorted_as_numbers),
         IN_FOLDER(what_a_table_names_is_checked),

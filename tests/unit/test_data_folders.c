@@ -71,10 +71,49 @@ static void classes_and_images_are_sorted_by_bytes(void **state)
     write_class("root/test/ant", 60, 1);
     data_open("root", &(rc_data_settings){.log = &log.log}, &d);
     assert_reds(&d, &d.test, 1, (int[]){60});
-    assert_non_null(strstr(log.text, "left out: root/val (a folder beside train/, which is read)\n"));
+    assert_non_null(strstr(log.text, "left out: root/val (a folder beside train/ and test/, which are read)\n"));
     rc_dataset_close(&d);
     write_class("root/test/wasp", 60, 1);
-    data_assert_refused("root", NULL, RC_FORMAT, "'root/test' has a class 'wasp' that the training set does not have");
+    data_assert_refused(
+        "root", NULL, RC_FORMAT,
+        "'root/test' has a class 'wasp' that the training set does not have; rename it, or take it out");
+}
+
+/* As people call them. Of several names it is the usual one, else the first. */
+static void parts_have_several_names(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"Train", "Validation"}, {"training", "valid"}, {"TRAIN", "Testing"}, {"train", "Test"}, {"Training", "VAL"}};
+    rc_dataset d;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[64];
+        for (int part = 0; part < 2; part++) {
+            snprintf(path, sizeof path, "r%zu/%s/a", i, names[i][part]);
+            write_class(path, part ? 30 : 10, 2);
+        }
+        snprintf(path, sizeof path, "r%zu", i);
+        data_open(path, &(rc_data_settings){.test_part = 0.5}, &d);
+        assert_reds(&d, &d.train, 2, (int[]){10, 11});
+        assert_reds(&d, &d.test, 2, (int[]){30, 31});
+        rc_dataset_close(&d);
+    }
+    data_log log;
+    data_log_start(&log);
+    write_class("r3/Training/a", 50, 1);
+    write_class("r3/test", 60, 1); /* no folder for a class: "Test" remains */
+    data_open("r3", &(rc_data_settings){.log = &log.log}, &d);
+    assert_reds(&d, &d.train, 2, (int[]){10, 11});
+    assert_reds(&d, &d.test, 2, (int[]){30, 31});
+    assert_non_null(strstr(log.text, "left out: r3/Training (a folder beside train/ and Test/, which are read)\n"));
+    assert_non_null(strstr(log.text, "left out: r3/test (it does not hold a folder for each class)\n"));
+    rc_dataset_close(&d);
+    /* Classes that are called so hold pictures. */
+    write_class("words/Train", 10, 1);
+    write_class("words/valid", 20, 1);
+    data_open("words", NULL, &d);
+    assert_int_equal(d.classes, 2);
+    rc_dataset_close(&d);
 }
 
 /* A folder may be named like a picture. A pipe is no picture: nobody might ever write to it. */
@@ -302,7 +341,7 @@ static void broken_images_are_named_or_skipped(void **state)
     /* A class without pictures. */
     data_write_text("root/c/readme", "x");
     data_assert_refused("root", &settings, RC_FORMAT,
-                        "class folder 'root/c' holds no pictures; expected: folders of pictures");
+                        "class folder 'root/c' holds no pictures; put some into it, or take it out");
 }
 
 static void threads_change_nothing(void **state)
@@ -558,6 +597,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(classes_and_images_are_sorted_by_bytes),
+        IN_FOLDER(parts_have_several_names),
         IN_FOLDER(only_files_are_pictures),
         IN_FOLDER(one_folder_is_split_by_the_rule),
         IN_FOLDER(a_few_images_of_each_class_are_enough),

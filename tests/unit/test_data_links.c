@@ -270,12 +270,13 @@ static void lists_name_a_file_once(void **state)
     data_write_text("list.txt", "p/0.ppm 0\np/1.ppm 0\np/0.ppm 0\n./p/../p/1.ppm 0\np/2.ppm 1\np/3.ppm 1\n");
     data_open("list.txt", &settings, &d);
     assert_each_once(&d, 4);
-    assert_log(&log, "left out: ./p/0.ppm (the same file as './p/0.ppm')\n");
+    assert_log(&log, "left out: ./p/0.ppm (named in a line before, too)\n");
+    assert_log(&log, "left out: ././p/../p/1.ppm (the same file as './p/1.ppm')\n");
     assert_log(&log, "left out in all: 2 (files of several names: 2)\n");
     rc_dataset_close(&d);
     data_write_text("list.txt", "p/0.ppm 0\np/1.ppm 1\np/0.ppm 1\n");
     data_assert_refused("list.txt", &settings, RC_FORMAT,
-                        "'./p/0.ppm' and './p/0.ppm' are the same file, which would be of class '0' and of class '1'");
+                        "'./p/0.ppm' is named in two lines, of class '0' and of class '1'; take one of them out");
     data_write_text("l/train.txt", "../p/0.ppm 0\n../p/1.ppm 1\n../p/2.ppm 1\n");
     data_write_text("l/val.txt", "../p/2.ppm 1\n../p/3.ppm 0\n");
     data_open("l", &settings, &d);

@@ -148,8 +148,8 @@ static void parts_of_folders_are_told(void **state)
     assert_int_equal(link("r/test/a/1.ppm", "r/train/a/same.ppm"), 0);
     TOLD("r", NULL,
          "log: 3 training and 2 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
-         "warning: left out: r/other (a folder beside train/, which is read)\n"
-         "warning: left out: r/val (a folder beside train/, which is read)\n"
+         "warning: left out: r/other (a folder beside train/ and test/, which are read)\n"
+         "warning: left out: r/val (a folder beside train/ and test/, which are read)\n"
          "warning: left out: r/train/stray.ppm (a picture beside the class folders; move it into the folder of its "
          "class)\n"
          "warning: left out: r/train/a/same.ppm (a test image, too, which is not trained on)\n"
@@ -165,8 +165,8 @@ static void parts_of_folders_are_told(void **state)
          "reading images: 2 of 2\n"
          "reading test images: 0 of 2\n"
          "reading test images: 2 of 2\n"
-         "warning: left out: r/other (a folder beside train/, which is read)\n"
-         "warning: left out: r/val (a folder beside train/, which is read)\n"
+         "warning: left out: r/other (a folder beside train/ and test/, which are read)\n"
+         "warning: left out: r/val (a folder beside train/ and test/, which are read)\n"
          "warning: left out: r/train/stray.ppm (a picture beside the class folders; move it into the folder of its "
          "class)\n"
          "warning: left out: r/train/a/same.ppm (a test image, too, which is not trained on)\n"
@@ -177,7 +177,7 @@ static void parts_of_folders_are_told(void **state)
          "test: 30=0 31=1\n"
          "seen 2 4x4 same, mean 0.0588 +- 0.0196, broken 0, left out 4, no pictures 0");
     picture("r/test/c/1.ppm", 60);
-    TOLD("r", NULL, "4 'r/test' has a class 'c' that the training set does not have");
+    TOLD("r", NULL, "4 'r/test' has a class 'c' that the training set does not have; rename it, or take it out");
     picture("v/val/a/1.ppm", 10);
     TOLD("v", NULL,
          "log: 0 training and 1 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
@@ -262,13 +262,11 @@ static void classes_that_are_wrong_are_told(void **state)
     (void)state;
     picture("half/a/1.ppm", 1);
     data_write_text("half/b/readme.txt", "x");
-    TOLD("half", NULL,
-         "4 class folder 'half/b' holds no pictures; expected: folders of pictures (*): {train,test|val}/CLASS/IMAGE, "
-         "or CLASS/IMAGE");
+    TOLD("half", NULL, "4 class folder 'half/b' holds no pictures; put some into it, or take it out");
     data_write("half/b/x.heic", heic, 24);
     TOLD("half", NULL,
          "4 class folder 'half/b' holds no pictures, only what is not read: half/b/x.heic (HEIC; convert it: "
-         "heif-convert x.heic x.jpg); expected: folders of pictures (*): {train,test|val}/CLASS/IMAGE, or CLASS/IMAGE");
+         "heif-convert x.heic x.jpg); put some into it, or take it out");
     picture("named/g\xfcn/1.ppm", 1);
     TOLD("named", NULL,
          "4 folder 'g\\xfcn' of 'named': name of class 0: byte 1 (0xFC) is not printable UTF-8; rename it");
@@ -289,7 +287,7 @@ static void classes_that_are_wrong_are_told(void **state)
     TOLD("lost", NULL,
          "log: 2 training and 0 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "3 cannot open 'lost/a/2.ppm': No such file or directory (broken images can be skipped: the setting "
-         "'skip_broken'); expected: folders of pictures (*): {train,test|val}/CLASS/IMAGE, or CLASS/IMAGE");
+         "'skip_broken')");
     picture("deep/a/x.ppm", 3);
     picture("deep/a/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/x.ppm", 1);
     TOLD("deep", NULL,
@@ -533,7 +531,7 @@ static void lines_and_pairs_of_lists_are_told(void **state)
     data_write_text("l/val_3.txt", line);
     TOLD("l", NULL,
          "log: 2 training and 3 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
-         "warning: left out: l/v/b.ppm (the same file as 'l/v/b.ppm')\n"
+         "warning: left out: l/v/b.ppm (named in a line before, too)\n"
          "warning: left out: l/p/n2/a.ppm (a test image, too, which is not trained on)\n"
          "warning: left out in all: 2 (files of several names: 1, training images that are test images: 1)\n"
          "list list 4x4x3 'n1' '1' 'n2'\n"
@@ -543,7 +541,7 @@ static void lines_and_pairs_of_lists_are_told(void **state)
     data_write_text("l/train_4.txt", "p/n1/a.ppm 0\n");
     TOLD("l", NULL,
          "log: 2 training and 3 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
-         "warning: left out: l/v/b.ppm (the same file as 'l/v/b.ppm')\n"
+         "warning: left out: l/v/b.ppm (named in a line before, too)\n"
          "warning: left out: l/p/n2/a.ppm (a test image, too, which is not trained on)\n"
          "warning: left out in all: 2 (files of several names: 1, training images that are test images: 1)\n"
          "list list 4x4x3 'n1' '1' 'n2'\n"
@@ -595,9 +593,7 @@ static void lines_and_pairs_of_lists_are_told(void **state)
          "seen 2 4x4 same, mean 0.1196 +- 0.0020, broken 0, left out 0, no pictures 0");
     assert_int_equal(rename("w", "l/v"), 0);
     data_write_text("c.txt", "l/v/a.ppm 0\nl/v/a.ppm 1\n");
-    TOLD("c.txt", NULL,
-         "4 './l/v/a.ppm' and './l/v/a.ppm' are the same file, which would be of class '0' and of class '1'; take one "
-         "of them out");
+    TOLD("c.txt", NULL, "4 './l/v/a.ppm' is named in two lines, of class '0' and of class '1'; take one of them out");
     told_is_right();
 }
 
