@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/stop.h"
 #include "data/image.h"
+#include "data/image_kind.h"
 #include "data/pack.h"
 #include "data/reader.h"
 #include "data/stream.h"
@@ -280,6 +281,21 @@ rc_status rc_dataset_check_format(const char *format)
     return rc_fail(RC_INVALID_ARGUMENT, "data format '%.40s' is not known, expected one of %s", format, layouts);
 }
 
+/* Fails with a message if it finds out what a file is that is no data set. RC_OK: it may be anything. */
+static rc_status explain_file(const char *path)
+{
+    static const char expected[] = "expected a folder that holds a folder of pictures for each class";
+    const rc_image_kind *kind;
+    char words[RC_IMAGE_KIND_TEXT];
+    RC_TRY(rc_image_kind_at(path, &kind));
+    if (rc_image_name(path) || kind->decode != NULL)
+        return rc_fail(RC_FORMAT, "'%.500s' is one picture; %s", path, expected);
+    if (!rc_image_kind_is_sure(kind))
+        return RC_OK;
+    rc_image_kind_explain(kind, path, words, sizeof words);
+    return rc_fail(RC_FORMAT, "'%.300s' is one file, no data set (%s); %s", path, words, expected);
+}
+
 static rc_status choose_reader(const char *path, const char *format, const rc_reader **reader, char *found)
 {
     bool known = false, given = format != NULL && format[0] != 0;
@@ -315,10 +331,8 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
     }
     if (*reader != NULL)
         return RC_OK;
-    if (rc_image_name(path) && S_ISREG(about.st_mode))
-        return rc_fail(RC_FORMAT,
-                       "'%.500s' is one picture; expected a folder that holds a folder of pictures for each class",
-                       path);
+    if (S_ISREG(about.st_mode) && (wanted == NULL || wanted == &rc_reader_folder))
+        RC_TRY(explain_file(path));
     if ((wanted == NULL || wanted == &rc_reader_folder) && S_ISDIR(about.st_mode))
         RC_TRY(rc_folder_explain(path));
     for (int i = READERS - 1; i >= 0; i--) /* folders, which most people have, come first */

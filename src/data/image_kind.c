@@ -37,7 +37,9 @@ enum {
     VIDEO,
     OTHER_IMAGE,
     ARCHIVE,
+    SPREADSHEET,
     WEB_PAGE,
+    LFS_POINTER,
     TEXT,
     SYSTEM,
     EMPTY,
@@ -66,7 +68,9 @@ static const rc_image_kind kinds[KINDS] = {
     [VIDEO] = {"video", NULL, NULL, "take pictures out of it: ffmpeg -i @ -vf fps=1 #-%04d.png", RC_IMAGE_PICTURE},
     [OTHER_IMAGE] = {"another picture format", NULL, NULL, CONVERT("convert @ #.png"), RC_IMAGE_PICTURE},
     [ARCHIVE] = {"archive", NULL, NULL, "unpack it, if it holds pictures", RC_IMAGE_STRANGE},
+    [SPREADSHEET] = {"spreadsheet", NULL, NULL, "save its table as CSV in UTF-8", RC_IMAGE_HARMLESS},
     [WEB_PAGE] = {"web page", NULL, NULL, "if a picture was meant, download it again", RC_IMAGE_HARMLESS},
+    [LFS_POINTER] = {"pointer of Git LFS", NULL, NULL, "get the file itself: git lfs pull", RC_IMAGE_STRANGE},
     [TEXT] = {"text", NULL, NULL, NULL, RC_IMAGE_HARMLESS},
     [SYSTEM] = {"a system's notes", NULL, NULL, NULL, RC_IMAGE_HARMLESS},
     [EMPTY] = {"empty file", NULL, NULL, "copy it again, or delete it", RC_IMAGE_STRANGE},
@@ -200,8 +204,11 @@ static bool says(const uint8_t *data, size_t size, const char *word)
 
 static int kind_of_text(const uint8_t *data, size_t size)
 {
+    static const char lfs[] = "version https://git-lfs.github.com/spec/";
     if (says(data, size, "<svg"))
         return SVG;
+    if (holds(data, size, 0, lfs, strlen(lfs)))
+        return LFS_POINTER;
     return says(data, size, "<html") || says(data, size, "<!doctype html") ? WEB_PAGE : TEXT;
 }
 
@@ -218,16 +225,24 @@ bool rc_image_name(const char *name)
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
 
+/* What begins as one kind and is another. */
+static int kind_by_name(int kind, const char *name)
+{
+    if (kind == TIFF && ends_like(name, ".nef .nrw .arw .sr2 .srf .srw .dng .pef .3fr .fff .iiq .erf .kdc .dcr .k25 "
+                                        ".mos .mef .rwl .raw"))
+        return RAW;
+    if ((kind == ARCHIVE || kind == SYSTEM) && ends_like(name, ".xlsx .xlsm .xls .ods .numbers"))
+        return SPREADSHEET;
+    return kind;
+}
+
 static int find_kind(const uint8_t *data, size_t size, const char *name)
 {
     if (size == 0)
         return EMPTY;
     for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
-        if (holds(data, size, magics[i].at, magics[i].bytes, magics[i].length)) {
-            bool raw = magics[i].kind == TIFF && ends_like(name, ".nef .nrw .arw .sr2 .srf .srw .dng .pef .3fr .fff "
-                                                                 ".iiq .erf .kdc .dcr .k25 .mos .mef .rwl .raw");
-            return raw ? RAW : magics[i].kind;
-        }
+        if (holds(data, size, magics[i].at, magics[i].bytes, magics[i].length))
+            return kind_by_name(magics[i].kind, name);
     if (is_pnm(data, size))
         return PNM;
     if (is_bmp(data, size))
@@ -240,6 +255,11 @@ static int find_kind(const uint8_t *data, size_t size, const char *name)
         return VIDEO;
     int kind = kind_of_boxes(data, size);
     return kind == UNKNOWN && is_text(data, size) ? kind_of_text(data, size) : kind;
+}
+
+bool rc_image_kind_is_sure(const rc_image_kind *kind)
+{
+    return kind != &kinds[TEXT] && kind != &kinds[UNKNOWN];
 }
 
 const rc_image_kind *rc_image_kind_of(const uint8_t *first, size_t size, const char *name)

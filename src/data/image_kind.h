@@ -28,10 +28,13 @@ enum { RC_IMAGE_KIND_BYTES = 512 };
 enum { RC_IMAGE_KIND_TEXT = 400 };
 
 /* name: of the file, where it has one, else NULL. It only decides where the bytes cannot: raw files of many cameras
- * begin as TIFF files do. */
+ * begin as TIFF files do, and spreadsheets as archives. */
 const rc_image_kind *rc_image_kind_of(const uint8_t *first, size_t size, const char *name);
 /* The same for a file. Fails if it cannot be read. */
 rc_status rc_image_kind_at(const char *path, const rc_image_kind **kind);
+
+/* Do the first bytes tell what it is? A text may be anything. */
+bool rc_image_kind_is_sure(const rc_image_kind *kind);
 
 /* "HEIC; convert it: heif-convert a.heic a.jpg". `name` may be NULL, or a whole path. */
 void rc_image_kind_explain(const rc_image_kind *kind, const char *name, char *text, size_t size);

@@ -203,7 +203,8 @@ static void archives_are_not_unpacked_to_be_recognised(void **state)
     data_end_tar(&tar);
     data_write_gzip("bomb.tar.gz", tar.data, tar.size);
     free(tar.data);
-    assert_refused_cheaply("bomb.tar.gz", "", RC_FORMAT, "'bomb.tar.gz' is not a data set that recollect knows");
+    assert_refused_cheaply("bomb.tar.gz", "", RC_FORMAT,
+                           "'bomb.tar.gz' is one file, no data set (archive; unpack it, ");
     assert_refused_cheaply("bomb.tar.gz", "cifar100", RC_FORMAT,
                            "'bomb.tar.gz' is not a data set that recollect knows");
     /* A first member that goes on behind what is looked at. */

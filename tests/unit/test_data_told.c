@@ -225,6 +225,17 @@ static void wrong_folders_are_told(void **state)
          "flat/cat/1.ppm");
     TOLD("flat/1.ppm", NULL,
          "4 'flat/1.ppm' is one picture; expected a folder that holds a folder of pictures for each class");
+    data_write("set.zip", "PK\3\4", 4);
+    TOLD(
+        "set.zip", NULL,
+        "4 'set.zip' is one file, no data set (archive; unpack it, if it holds pictures); expected a folder that holds "
+        "a folder of pictures for each class");
+    data_write("set.xlsx", "PK\3\4", 4);
+    TOLD("set.xlsx", NULL,
+         "4 'set.xlsx' is one file, no data set (spreadsheet; save its table as CSV in UTF-8); expected a folder that "
+         "holds a folder of pictures for each class");
+    data_write("set", "P5 1 1 1\n0", 10);
+    TOLD("set", NULL, "4 'set' is one picture; expected a folder that holds a folder of pictures for each class");
     data_write_text("none/a/readme.txt", "x");
     TOLD(
         "none", NULL,

@@ -73,6 +73,8 @@ static const sample samples[] = {
     SAMPLE("PDF", "%PDF-1.7\n\xE2"),
     SAMPLE("another picture format", "gimp xcf file\0"),
     SAMPLE("archive", "PK\x03\x04\x14"),
+    SAMPLE("pointer of Git LFS", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a"),
+    SAMPLE("text", " version https://git-lfs.github.com/spec/v1"),
     SAMPLE("web page", "<!DOCTYPE html>\n<title>404"),
     SAMPLE("text", "Dear all,\n\tz\xC3\xBCrich"),
     SAMPLE("text", "\xFF\xFEh\0i\0"),
@@ -91,7 +93,7 @@ static void files_are_recognised_by_their_bytes(void **state)
             fail_msg("sample %zu is taken for %s, expected %s", i, kind->name, samples[i].kind);
         bool harmless = strstr("text, web page, a system's notes", kind->name) != NULL;
         assert_int_equal(kind->role == RC_IMAGE_HARMLESS, harmless);
-        bool strange = strstr("archive, empty file, unknown format", kind->name) != NULL;
+        bool strange = strstr("archive, pointer of Git LFS, empty file, unknown format", kind->name) != NULL;
         assert_int_equal(kind->role == RC_IMAGE_STRANGE, strange);
     }
     uint8_t far[RC_IMAGE_KIND_BYTES + 4] = {0};
@@ -224,6 +226,20 @@ static void names_tell_raw_files_from_tiffs(void **state)
     assert_string_equal(rc_image_kind_of(tiff, sizeof tiff, "nef")->name, "TIFF");
     static const uint8_t jpeg[] = "\xFF\xD8\xFF";
     assert_string_equal(rc_image_kind_of(jpeg, sizeof jpeg, "b.nef")->name, "JPEG");
+    assert_string_equal(rc_image_kind_of(jpeg, sizeof jpeg, "b.xls")->name, "JPEG");
+}
+
+/* Of both kinds that spreadsheets begin like. */
+static void names_tell_spreadsheets(void **state)
+{
+    (void)state;
+    static const uint8_t zip[] = "PK\3\4", old[] = "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1";
+    assert_string_equal(rc_image_kind_of(zip, 4, "a.zip")->name, "archive");
+    assert_string_equal(rc_image_kind_of(zip, 4, "a.XLSX")->name, "spreadsheet");
+    assert_string_equal(rc_image_kind_of(zip, 4, "a.ods")->name, "spreadsheet");
+    assert_string_equal(rc_image_kind_of(old, 8, "a.xls")->name, "spreadsheet");
+    assert_int_equal(rc_image_kind_of(old, 8, "a.xls")->role, RC_IMAGE_HARMLESS);
+    assert_string_equal(rc_image_kind_of(old, 8, "Thumbs.db")->name, "a system's notes");
 }
 
 static void assert_explained(const char *bytes, size_t size, const char *name, const char *expected)
@@ -332,6 +348,7 @@ int main(void)
         cmocka_unit_test(files_are_recognised_by_their_bytes),
         cmocka_unit_test(whole_marks_are_compared),
         cmocka_unit_test(names_tell_raw_files_from_tiffs),
+        cmocka_unit_test(names_tell_spreadsheets),
         cmocka_unit_test(advice_names_the_file),
         cmocka_unit_test(what_stands_beside_pictures_is_known_by_name),
         cmocka_unit_test(a_build_says_what_it_reads),
