@@ -131,6 +131,19 @@ static void files_hold_everything(void **state)
     assert_non_null(strstr(whole[2], rc_method_at(2)->title));
 }
 
+static void a_slash_behind_the_folder_changes_nothing(void **state)
+{
+    (void)state;
+    char named[sizeof folder + 1];
+    rc_summary other = summary;
+    snprintf(named, sizeof named, "%s/", folder);
+    other.folder = named;
+    SUCCEEDS(rc_summary_write(&other));
+    char *text = read_file(0);
+    assert_string_equal(text, whole[0]);
+    rc_free(NULL, text);
+}
+
 /* Both methods are done after two tasks, and this call was to do one. */
 static void tasks_that_were_not_asked_for_do_not_count(void **state)
 {
@@ -203,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_hold_everything),
+        cmocka_unit_test(a_slash_behind_the_folder_changes_nothing),
         cmocka_unit_test(tasks_that_were_not_asked_for_do_not_count),
         cmocka_unit_test(without_memory_nothing_is_cut),
         cmocka_unit_test(a_table_that_is_cut_is_a_failure),
