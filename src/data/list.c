@@ -168,22 +168,26 @@ static const char *parent(const char *path, size_t *length)
     return strspn(begin, ".") < *length ? begin : NULL;
 }
 
-/* The folder of the first picture of each class as its name; false if another picture of it lies elsewhere. */
-static bool take_folder_names(const rc_image_files *files, rc_dataset *dataset)
+/* The folder of the first picture of each class as its name; not *named if that is none, or another picture of the
+ * class lies elsewhere. */
+static rc_status take_folder_names(const rc_image_files *files, rc_dataset *dataset, bool *named)
 {
+    *named = false;
     for (int i = 0; i < files->count; i++) {
         size_t length = 0;
         const char *folder = parent(rc_image_files_path(files, i), &length);
         int label = files->file[i].label;
         const char *known = dataset->class_name[label];
         if (folder == NULL)
-            return false;
-        if (known == NULL && rc_dataset_set_name(dataset, label, folder, length) != RC_OK)
-            return false;
+            return RC_OK;
+        rc_status status = known == NULL ? rc_dataset_set_name(dataset, label, folder, length) : RC_OK;
+        if (status != RC_OK)
+            return status == RC_FORMAT ? RC_OK : status;
         if (known != NULL && (strlen(known) != length || memcmp(known, folder, length) != 0))
-            return false;
+            return RC_OK;
     }
-    return true;
+    *named = true;
+    return RC_OK;
 }
 
 /* Do the classes that have a name have different ones? */
@@ -213,7 +217,8 @@ static rc_status name_classes(const rc_image_files *train, const rc_image_files 
         classes = test->file[i].label >= classes ? test->file[i].label + 1 : classes;
     RC_TRY(rc_dataset_allocate_names(dataset, classes));
     /* Only the list for training counts: the one for testing may keep all its pictures in one folder. */
-    bool named = take_folder_names(train, dataset), differ;
+    bool named, differ;
+    RC_TRY(take_folder_names(train, dataset, &named));
     RC_TRY(names_differ(dataset, &differ));
     if (!named || !differ)
         for (int i = 0; i < classes; i++) {

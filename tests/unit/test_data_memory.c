@@ -74,6 +74,8 @@ static rc_status open_set(void)
         if (splits[s]->count > 0)
             made = crc32(made, (const uint8_t *)splits[s]->labels, 4 * (uInt)splits[s]->count);
     }
+    for (int i = 0; i < d.classes; i++)
+        made = crc32(made, (const uint8_t *)d.class_name[i], (uInt)strlen(d.class_name[i]) + 1);
     rc_dataset_close(&d);
     return RC_OK;
 }
