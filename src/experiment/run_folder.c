@@ -244,9 +244,10 @@ rc_status rc_run_folder_look(rc_run_folder *folder, const char *path, const rc_j
         strcmp(kind, format) != 0)
         return RC_OK;
     while ((value = rc_json_next(config, value)) != NULL) {
-        const char *key = rc_json_key(value), *other = rc_json_string(rc_json_member(there, key));
+        const char *key = rc_json_key(value), *own = rc_json_string(value);
+        const char *other = rc_json_string(rc_json_member(there, key));
         bool free = strcmp(key, "order") == 0 || strcmp(key, "seed") == 0;
-        if (!free && (other == NULL || strcmp(other, rc_json_string(value)) != 0))
+        if (!free && (own == NULL || other == NULL || strcmp(other, own) != 0)) /* NULL: a later version's, perhaps */
             return RC_OK;
     }
     *alike = true;

@@ -377,6 +377,13 @@ static void runs_of_other_orders_and_seeds_are_alike(void **state)
         change_file("run-0/run.json", change[i][1], change[i][0]);
     }
     rc_run_folder_close(&own);
+    change_file("run/run.json", "\"config\": {", "\"config\": {\n    \"of_later\": 3,");
+    change_file("run-0/run.json", "\"config\": {", "\"config\": {\n    \"of_later\": \"3\",");
+    SUCCEEDS(open_run(&config, &data, true, false, &own));
+    SUCCEEDS(rc_run_folder_look(&other, "run-0", own.identity, &alike));
+    assert_false(alike);
+    rc_run_folder_close(&other);
+    rc_run_folder_close(&own);
 }
 
 /* ---- trials ----------------------------------------------------------------------------------------------------- */
