@@ -389,11 +389,11 @@ int recollect_predictor_left_out(const recollect_predictor *predictor)
 recollect_status recollect_describe_prediction(const recollect_model *model, const recollect_prediction *prediction,
                                                recollect_line *line, void *user)
 {
-    rc_clear_message();
-    if (model == NULL)
-        return rc_api_is_null("model", "the one that predicted");
+    RC_TRY(rc_api_begin_beside(model));
     if (prediction == NULL)
         return rc_api_is_null("prediction", "one from recollect_predictor_each");
+    RC_TRY(rc_api_check_size("prediction", prediction, RC_API_FIRST(recollect_prediction, none_of_these),
+                             sizeof *prediction));
     if (line == NULL)
         return rc_api_is_null("line", "a function that gets the text");
     rc_json_writer w = {0};

@@ -77,6 +77,12 @@ static void check_is_refused(recollect_status status)
     CHECK(strstr(recollect_last_message(), "before fork()") != NULL);
 }
 
+static void ignore_line(void *user, const char *text)
+{
+    (void)user;
+    (void)text;
+}
+
 static void refuse_inherited_predictor(recollect_predictor *predictor, const recollect_model *model)
 {
     recollect_predictor *another = NULL;
@@ -88,12 +94,8 @@ static void refuse_inherited_predictor(recollect_predictor *predictor, const rec
     check_is_refused(recollect_predictor_reject(predictor, 0.05));
     check_is_refused(recollect_predictor_create(model, 1, &another));
     CHECK(another == NULL);
-}
-
-static void ignore_line(void *user, const char *text)
-{
-    (void)user;
-    (void)text;
+    recollect_prediction prediction = {.size = sizeof prediction, .path = folder};
+    check_is_refused(recollect_describe_prediction(model, &prediction, ignore_line, NULL));
 }
 
 static void refuse_inherited(recollect_context *context, recollect_model *model)

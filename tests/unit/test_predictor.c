@@ -701,6 +701,8 @@ static void predicting_is_checked(void **state)
     REFUSED(recollect_describe_prediction(NULL, &prediction, on_line, NULL), "model is NULL");
     REFUSED(recollect_describe_prediction(model, NULL, on_line, NULL), "prediction is NULL");
     REFUSED(recollect_describe_prediction(model, &prediction, NULL, NULL), "line is NULL");
+    prediction.size = offsetof(recollect_prediction, stranger);
+    REFUSED(recollect_describe_prediction(model, &prediction, on_line, NULL), "the prediction's size is ");
 }
 
 /* A caller whose structure is larger than ours, and one who wants a single array. */
