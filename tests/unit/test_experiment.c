@@ -415,6 +415,23 @@ static void a_checkpoint_that_cannot_be_removed_is_told(void **state)
     assert_null(strstr(events.text, "end failed"));
 }
 
+static void make_folder_of_summary(small_run *r, const recollect_progress *p)
+{
+    (void)r;
+    (void)p;
+    (void)mkdir("out/summary.json", 0777);
+}
+
+static void a_run_that_stops_tells_of_a_summary_that_cannot_be_written(void **state)
+{
+    (void)state;
+    small_run_start_one(&run, "out", "finetune");
+    run.seen = make_folder_of_summary;
+    run.stop_at = "All methods, task 1 of 2: training 1 1/4 0/2";
+    assert_int_equal(rc_experiment_run(&run.settings), RC_CANCELLED);
+    assert_holds(run.log.text, "no summary of this run: cannot write 'out/summary.json': it is a folder");
+}
+
 /* Who stops a run stops nothing after it. */
 static void a_stop_ends_with_the_run(void **state)
 {
@@ -889,6 +906,7 @@ int main(void)
         IN_FOLDER(methods_pay_for_what_they_need_of_the_first_task),
         IN_FOLDER(a_model_that_is_a_folder_is_told),
         IN_FOLDER(a_checkpoint_that_cannot_be_removed_is_told),
+        IN_FOLDER(a_run_that_stops_tells_of_a_summary_that_cannot_be_written),
         IN_FOLDER(a_stop_ends_with_the_run),
         IN_FOLDER(each_part_runs_its_orders),
         IN_FOLDER(one_summary_covers_what_was_run_before),
