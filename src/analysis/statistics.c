@@ -108,9 +108,10 @@ static rc_status classify(int n, int d, const float *features, const int32_t *la
                           const double *lower, int32_t *right)
 {
     size_t D = (size_t)d, K = (size_t)classes;
-    double *weight = rc_alloc(NULL, (K * D + K) * sizeof *weight), *shift = weight + K * D;
+    double *weight = rc_alloc(NULL, (K * D + K) * sizeof *weight);
     if (weight == NULL)
         return RC_OUT_OF_MEMORY;
+    double *shift = weight + K * D;
     memcpy(weight, mean, K * D * sizeof *weight);
     for (size_t k = 0; k < K; k++) {
         if (lower != NULL)

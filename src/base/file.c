@@ -636,9 +636,10 @@ static rc_status pass_folder(const char *path, const char *part, const char *abo
 static rc_status go_to_folder(const char *path, bool make)
 {
     size_t bytes = strlen(path) + 1;
-    char *part = rc_alloc(NULL, 2 * bytes + 2), *above = part + bytes;
+    char *part = rc_alloc(NULL, 2 * bytes + 2);
     if (!part)
         return rc_fail(RC_OUT_OF_MEMORY, "no memory for the name of a folder");
+    char *above = part + bytes;
     memcpy(part, path, bytes);
     memcpy(above, path[0] == '/' ? "/" : ".", 2);
     rc_status status = RC_OK;

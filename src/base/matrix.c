@@ -154,9 +154,10 @@ static void centre(int n, int d, const float *x, double *mean, float *out)
 static rc_status solve_map(int n, int d, double *s, const double *c, const double *y, rc_affine_map *map)
 {
     size_t count = (size_t)d * (size_t)d, D = (size_t)d;
-    double trace = 0, added, *lower = rc_alloc(NULL, 2 * count * sizeof *lower), *column = lower + count;
+    double trace = 0, added, *lower = rc_alloc(NULL, 2 * count * sizeof *lower);
     if (lower == NULL)
         return RC_OUT_OF_MEMORY;
+    double *column = lower + count;
     for (size_t i = 0; i < D; i++)
         trace += s[i * D + i];
     if (trace == 0) { /* x does not vary */
@@ -199,18 +200,18 @@ static rc_status solve_map(int n, int d, double *s, const double *c, const doubl
 static rc_status fit(rc_pool *pool, int n, int d, const float *x, const float *y, rc_affine_map *map)
 {
     size_t count = (size_t)d * (size_t)d, size;
-    double *sums = rc_alloc_zeroed(NULL, 3 * count + 2 * (size_t)d, sizeof *sums), *mean = sums + 3 * count;
-    if (sums == NULL || !rc_size_mul((size_t)n * (size_t)d, 2 * sizeof(float), &size)) {
+    double *sums = rc_alloc_zeroed(NULL, 3 * count + 2 * (size_t)d, sizeof *sums);
+    float *centred = rc_size_mul((size_t)n * (size_t)d, 2 * sizeof *centred, &size) ? rc_alloc(NULL, size) : NULL;
+    if (sums == NULL || centred == NULL) {
         rc_free(NULL, sums);
+        rc_free(NULL, centred);
         return RC_OUT_OF_MEMORY;
     }
-    float *centred = rc_alloc(NULL, size), *other = centred + (size_t)n * (size_t)d;
-    rc_status status = centred != NULL ? RC_OK : RC_OUT_OF_MEMORY;
-    if (status == RC_OK) {
-        centre(n, d, x, mean, centred);
-        centre(n, d, y, mean + d, other);
-        status = rc_cross_products(pool, n, d, centred, d, centred, sums);
-    }
+    double *mean = sums + 3 * count;
+    float *other = centred + (size_t)n * (size_t)d;
+    centre(n, d, x, mean, centred);
+    centre(n, d, y, mean + d, other);
+    rc_status status = rc_cross_products(pool, n, d, centred, d, centred, sums);
     if (status == RC_OK)
         status = rc_cross_products(pool, n, d, centred, d, other, sums + count);
     if (status == RC_OK)
@@ -274,9 +275,10 @@ rc_status rc_affine_map_mean(const rc_affine_map *map, double *mean)
 rc_status rc_affine_map_covariance(const rc_affine_map *map, double *covariance)
 {
     size_t d = (size_t)map->d;
-    double *half = rc_alloc(NULL, (d * d + d) * sizeof *half), *column = half + d * d;
+    double *half = rc_alloc(NULL, (d * d + d) * sizeof *half);
     if (half == NULL)
         return RC_OUT_OF_MEMORY;
+    double *column = half + d * d;
     for (size_t i = 0; i < d; i++) /* row i is A times row i of the symmetric covariance, so `half` is (A C)^T */
         multiply(map, covariance + i * d, 1, half + i * d);
     for (size_t j = 0; j < d; j++) {
