@@ -384,6 +384,8 @@ RECOLLECT_API recollect_status recollect_model_get_info(const recollect_model *m
  *     classes_not_scored    no image of these classes was, but of others; only of a lesson
  *     classes_never_right   5 images or more of these classes were scored, and at most one in ten is right
  *     look_alikes           pairs of classes that are taken for each other: labels 0 and 1, 2 and 3, ...
+ *     similar_names         pairs of classes, the second of them new, whose names are the same but for capitals,
+ *                           accents, blanks, dashes and underscores: labels 0 and 1, 2 and 3, ...
  *     same_images, held_out_seen   files with the same picture: in two classes, as labels 0 and 1; trained on, too
  *     imbalance             these new classes were trained on less than a third of the images of the largest one
  *     left_out, broken_images   what was not read: files, folders or links (left_out below); images (skip_broken)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/alike.h"
 #include "base/memory.h"
 #include "base/proportion.h"
 #include "base/utf8.h"
@@ -337,6 +338,70 @@ static rc_status find_look_alikes(review *r)
     return RC_OK;
 }
 
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+typedef struct named {
+    const char *name;
+    int label;
+} named;
+
+static int compare_named(const void *left, const void *right)
+{
+    const named *l = left, *r = right;
+    int order = rc_alike_compare(l->name, r->name);
+    return order != 0 ? order : (l->label > r->label) - (l->label < r->label);
+}
+
+/* Pairs of neighbours of which the second is new; writes them to `labels` unless that is NULL. */
+static int list_similar(const rc_review_facts *f, const named *sorted, int *labels)
+{
+    int count = 0;
+    for (int i = 1; i < f->classes; i++) {
+        if (sorted[i].label < f->known || !rc_alike(sorted[i - 1].name, sorted[i].name))
+            continue;
+        if (labels != NULL) {
+            labels[2 * count] = sorted[i - 1].label;
+            labels[2 * count + 1] = sorted[i].label;
+        }
+        count++;
+    }
+    return count;
+}
+
+static rc_status say_similar(review *r, const named *sorted)
+{
+    int count = list_similar(r->facts, sorted, NULL);
+    if (count == 0)
+        return RC_OK;
+    int *labels = rc_alloc_zeroed(NULL, 2 * (size_t)count, sizeof *labels);
+    if (labels == NULL)
+        return RC_OUT_OF_MEMORY;
+    list_similar(r->facts, sorted, labels);
+    begin(r, "similar_names", labels, 2 * count);
+    for (int i = 0; i < count && i < RC_REVIEW_NAMED; i++)
+        say(r, "%s'%s' and '%s'", i ? ", " : "", r->facts->class_name[labels[2 * i]],
+            r->facts->class_name[labels[2 * i + 1]]);
+    say_more(r, count, " pairs");
+    say(r, " are different classes, although their names differ in capitals, accents or blanks alone");
+    return RC_OK;
+}
+
+static rc_status find_similar_names(review *r)
+{
+    const rc_review_facts *f = r->facts;
+    if (f->trained == NULL)
+        return RC_OK;
+    named *sorted = rc_alloc_zeroed(NULL, (size_t)f->classes, sizeof *sorted);
+    if (sorted == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int label = 0; label < f->classes; label++)
+        sorted[label] = (named){f->class_name[label], label};
+    qsort(sorted, (size_t)f->classes, sizeof *sorted, compare_named);
+    rc_status status = say_similar(r, sorted);
+    rc_free(NULL, sorted);
+    return status;
+}
+
 /* ---- twins ------------------------------------------------------------------------------------------------------ */
 
 static rc_status find_twins(review *r)
@@ -381,8 +446,14 @@ static void find_left_out(review *r)
     begin(r, "unknown_classes", NULL, 0);
     say(r, "%d image%s left out, because the model does not know their classes: ", f->unknown_images,
         f->unknown_images == 1 ? " was" : "s were");
-    for (int i = 0; i < f->unknown_classes && i < RC_REVIEW_NAMED; i++)
+    for (int i = 0; i < f->unknown_classes && i < RC_REVIEW_NAMED; i++) {
+        int label = 0;
+        while (label < f->classes && !rc_alike(f->unknown[i], f->class_name[label]))
+            label++;
         say(r, "%s'%s'", i ? ", " : "", f->unknown[i]);
+        if (label < f->classes)
+            say(r, " (it knows '%s')", f->class_name[label]);
+    }
     say_more(r, f->unknown_classes, "");
 }
 
@@ -431,6 +502,7 @@ static rc_status look(review *r)
         RC_TRY(find_never_right(r));
         RC_TRY(find_look_alikes(r));
     }
+    RC_TRY(find_similar_names(r));
     RC_TRY(find_twins(r));
     RC_TRY(find_imbalance(r));
     find_left_out(r);

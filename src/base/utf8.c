@@ -32,6 +32,18 @@ size_t rc_utf8_length(const char *text, size_t left)
     return rc_utf8_decode(text, left, &code);
 }
 
+unsigned rc_utf8_plain(unsigned code)
+{
+    static const char latin[] = "AAAAAAACEEEEIIIIDNOOOOOxOUUUUYTsaaaaaaaceeeeiiiidnooooo/ouuuuyty"
+                                "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiIiJjKkkLlLlLlL"
+                                "lLlNnNnNnnNnOoOoOoOoRrRrRrSsSsSsSsTtTtTtUuUuUuUuUuUuWwYyYZzZzZzs";
+    if (code == 0xA0)
+        return ' ';
+    if (code >= 0xC0 && code < 0xC0 + sizeof latin - 1)
+        return (unsigned char)latin[code - 0xC0];
+    return code >= 0x300 && code < 0x370 ? 0 : code;
+}
+
 bool rc_utf8_is_hidden(unsigned code)
 {
     static const struct {

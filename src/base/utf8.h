@@ -16,6 +16,11 @@ size_t rc_utf8_length(const char *text, size_t left);
    that is not written? */
 bool rc_utf8_is_hidden(unsigned code);
 
+/* What remains of a character without its accents: of letters of Europe (U+00C0 to U+017F) one of ASCII, of an accent
+ * that is drawn over the letter before (U+0300 to U+036F) 0, of a blank that does not break a blank. Every other one
+ * stays what it is. */
+unsigned rc_utf8_plain(unsigned code);
+
 /* How the character at `text` (of `left` bytes, 1 or more) is shown. A visible character is shown as it is. A hidden
    one, or a byte that is not UTF-8, is escaped: \n, \t, \r, \u001b, \u202e, \xff. All but the last are JSON's
    escapes. A backslash stays as it is, so a text may pass through here twice. Returns the bytes put into `out`, which

@@ -177,6 +177,13 @@ static const char *try_without_twins(rc_advice *a, const recollect_finding *find
                                                      : "delete copies of images, then learn again";
 }
 
+static const char *try_one_name(rc_advice *a, const recollect_finding *finding)
+{
+    (void)finding;
+    learn_again(a, NULL, NULL);
+    return "if they are one class, give them one name, then learn again";
+}
+
 static const char *try_dreams(rc_advice *a, const recollect_finding *finding)
 {
     (void)finding;
@@ -246,6 +253,7 @@ static const struct {
     {"classes_not_scored", try_other_images, NULL},
     {"classes_never_right", try_never_right, try_dreams},
     {"look_alikes", try_look_alikes, try_single_answers},
+    {"similar_names", try_one_name, NULL},
     {"same_images", try_without_twins, NULL},
     {"held_out_seen", try_without_twins, NULL},
     {"imbalance", try_again, NULL},

@@ -110,21 +110,12 @@ const uint8_t *rc_font_rows(unsigned char character)
     return rows[(known ? character : RC_FONT_BOX) - ' '];
 }
 
-/* Letters of Europe without their accents: U+00C0 to U+017F. */
-static const char latin[] = "AAAAAAACEEEEIIIIDNOOOOOxOUUUUYTsaaaaaaaceeeeiiiidnooooo/ouuuuyty"
-                            "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiIiJjKkkLlLlLlL"
-                            "lLlNnNnNnnNnOoOoOoOoRrRrRrSsSsSsSsTtTtTtUuUuUuUuUuUuWwYyYZzZzZzs";
-
 /* The character of the font for one of Unicode; 0: it is drawn over the one before, and left out. */
 static char font_character(unsigned code)
 {
-    if (code >= ' ' && code < RC_FONT_BOX)
-        return (char)code;
-    if (code == 0xA0) /* a blank that does not break */
-        return ' ';
-    if (code >= 0xC0 && code < 0xC0 + sizeof latin - 1)
-        return latin[code - 0xC0];
-    return code >= 0x300 && code < 0x370 ? 0 : RC_FONT_BOX;
+    unsigned plain = rc_utf8_plain(code);
+    bool known = (plain >= ' ' && plain < RC_FONT_BOX) || (plain == 0 && code != 0);
+    return known ? (char)plain : RC_FONT_BOX;
 }
 
 int rc_font_fit(const char *text, int most, char *out)

@@ -112,6 +112,15 @@ says "warning: 2 images lie in two classes or more, such as '${classes[0]}' and 
 says "warning: 2 of 120 held-out images were trained on, too, as another file with the same picture: the accuracy flatters"
 follow 0 "lie in two classes or more"
 
+# ---- learn: an old class by another name; eval, too ---------------------------------------------------------------------
+mkdir -p spelt/Bar_plain-cyan && cp first/bar-plain-cyan/* spelt/Bar_plain-cyan/
+"$recollect" learn good.safetensors spelt --out spelt.safetensors --threads 1 >out.txt 2>err.txt || fail "$(cat err.txt)"
+says "warning: 'bar-plain-cyan' and 'Bar_plain-cyan' are different classes, although their names differ in capitals, accents or blanks alone"
+follow 0 "are different classes"
+cp -r old spelt-old && mv spelt-old/bar-plain-cyan spelt-old/Bar_plain-cyan
+"$recollect" eval good.safetensors spelt-old >out.txt 2>err.txt || fail "$(cat err.txt)"
+says "because the model does not know their classes: 'Bar_plain-cyan' (it knows 'bar-plain-cyan')"
+
 # ---- learn: old classes, of which fine-tuning keeps nothing ----------------------------------------------------------
 cp good.safetensors ./-dash.safetensors
 expect 3 "old classes suffered (3 warnings below)" learn --out tuned.safetensors --method finetune \

@@ -59,6 +59,18 @@ static void what_terminals_obey_is_escaped(void **state)
     assert_string_equal(shown(""), "");
 }
 
+static void accents_are_taken_off(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned code, plain;
+    } pairs[] = {{0, 0},       {'a', 'a'},  {0x7F, 0x7F}, {0x9F, 0x9F},   {0xA0, ' '},    {0xA1, 0xA1},
+                 {0xBF, 0xBF}, {0xC0, 'A'}, {0xFC, 'u'},  {0x17F, 's'},   {0x180, 0x180}, {0x2FF, 0x2FF},
+                 {0x300, 0},   {0x308, 0},  {0x36F, 0},   {0x370, 0x370}, {0x3B1, 0x3B1}, {0x732B, 0x732B}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        assert_int_equal(rc_utf8_plain(pairs[i].code), pairs[i].plain);
+}
+
 static void a_text_is_cut_between_escapes(void **state)
 {
     (void)state;
@@ -126,6 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_terminals_obey_is_escaped),
+        cmocka_unit_test(accents_are_taken_off),
         cmocka_unit_test(a_text_is_cut_between_escapes),
         cmocka_unit_test(messages_and_logs_are_one_harmless_line),
     };

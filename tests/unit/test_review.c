@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "api/alike.h"
 #include "api/review.h"
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -475,6 +476,103 @@ static void what_was_left_out_is_named(void **state)
     f.unknown_images = f.unknown_classes = 1;
     look(&f);
     check_only("unknown_classes", "1 image was left out, because the model does not know their classes: 'a'");
+    f.unknown = (const char *const[]){"C 3 "};
+    snprintf(name_room[2], sizeof name_room[2], "c_3");
+    look(&f);
+    check_only("unknown_classes",
+               "1 image was left out, because the model does not know their classes: 'C 3 ' (it knows 'c_3')");
+}
+
+static void names_sound_alike(void **state)
+{
+    (void)state;
+    static const char *const alike[][2] = {{"lotus", "LOTUS"},
+                                           {"ice bear", "Ice_Bear"},
+                                           {"ice-bear", "ice bear"},
+                                           {"cat", " cat-"},
+                                           {"cat", "cat_"},
+                                           {"cat ", "_cat"},
+                                           {"K\u00fche", "Ku\u0308he"},
+                                           {"K\u00fche", "kuhe"},
+                                           {"a\u00a0b", "a b"},
+                                           {"\u732b\u732b", "\u732b\u732b"},
+                                           {"cat", "cat \u0308"},
+                                           {"cat\xff", "CAT\xff"}};
+    static const char *const other[][2] = {{"cat", "cats"},
+                                           {"icebear", "ice bear"},
+                                           {"a  b", "a b"},
+                                           {"a", "A"},
+                                           {"-a", "A-"},
+                                           {"\u00e4", "\u00c4"},
+                                           {"", ""},
+                                           {"_", "-"},
+                                           {"\u732b\u732b", "\u72ac\u72ac"},
+                                           {"cat\xff", "cat\u00ff"},
+                                           {"cat", "cat\xc3"}};
+    for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
+        for (int k = 0; k < 2; k++)
+            if (!rc_alike(alike[i][k], alike[i][1 - k]))
+                fail_msg("'%s' and '%s' are not alike", alike[i][k], alike[i][1 - k]);
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        for (int k = 0; k < 2; k++)
+            if (rc_alike(other[i][k], other[i][1 - k]))
+                fail_msg("'%s' and '%s' are alike", other[i][k], other[i][1 - k]);
+    /* An order, in which they are neighbours. */
+    static const char *const sorted[] = {"", "a", "A b", "aB", "b", "\u732b"};
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 6; k++)
+            assert_int_equal(rc_alike_compare(sorted[i], sorted[k]), (i > k) - (i < k));
+}
+
+/* A folder whose name was written in another way teaches a class of its own. */
+static void similar_names_are_told(void **state)
+{
+    (void)state;
+    rc_review_facts f = facts_of(5);
+    fill(confusion, 5, 5, 30, 0);
+    for (int i = 0; i < 5; i++)
+        trained[i] = 30;
+    static const char *const names_in[] = {"lotus", "ice bear", "A", "Ice_Bear", "a"};
+    for (int i = 0; i < 5; i++)
+        snprintf(name_room[i], sizeof name_room[i], "%s", names_in[i]);
+    look(&f); /* not a lesson */
+    assert_int_equal(review->findings, 0);
+    f.trained = trained;
+    look(&f);
+    check_only("similar_names", "'ice bear' and 'Ice_Bear' are different classes, although their names differ in "
+                                "capitals, accents or blanks alone");
+    assert_int_equal(review->finding[0]->label_count, 2);
+    assert_true(review->finding[0]->labels[0] == 1 && review->finding[0]->labels[1] == 3);
+    f.known = 3; /* one is new */
+    trained[0] = trained[1] = trained[2] = 0;
+    look(&f);
+    check_only("similar_names", NULL);
+    f.known = 4; /* an earlier lesson has taught both */
+    trained[3] = 0;
+    look(&f);
+    assert_int_equal(review->findings, 0);
+    /* A third one joins them. */
+    snprintf(name_room[4], sizeof name_room[4], "-ICE-BEAR ");
+    look(&f);
+    check_only("similar_names", "'Ice_Bear' and '-ICE-BEAR ' are different classes, although their names differ in "
+                                "capitals, accents or blanks alone");
+    snprintf(name_room[4], sizeof name_room[4], "icebear");
+    look(&f);
+    assert_int_equal(review->findings, 0);
+    for (int i = 0; i < 12; i++) { /* six pairs */
+        snprintf(name_room[i], sizeof name_room[i], i % 2 ? "C%d" : "c%d", i / 2 + 10);
+        trained[i] = 30;
+    }
+    memset(confusion, 0, sizeof confusion);
+    f = facts_of(12);
+    fill(confusion, 12, 12, 30, 0);
+    f.trained = trained;
+    look(&f);
+    check_only("similar_names",
+               "'c10' and 'C10', 'c11' and 'C11', 'c12' and 'C12', 'c13' and 'C13', 'c14' and 'C14' and "
+               "1 more pairs are different classes, although their names differ in capitals, accents or "
+               "blanks alone");
+    assert_int_equal(review->finding[0]->label_count, 12);
 }
 
 /* ---- old classes ------------------------------------------------------------------------------------------------ */
@@ -669,6 +767,7 @@ static void no_memory_leaves_nothing(void **state)
     fill(confusion, 6, 5, 100, 0);
     confusion[1 * 6 + 1] = 0;
     confusion[1 * 6 + 2] = 100;
+    snprintf(name_room[4], sizeof name_room[4], "C0");
     rc_review_destroy(&review);
     int nth = 0;
     for (bool fails = true; fails; nth++) {
@@ -678,8 +777,8 @@ static void no_memory_leaves_nothing(void **state)
         assert_int_equal(status, fails ? RC_OUT_OF_MEMORY : RC_OK);
         assert_true(!fails || (review == NULL && rc_bytes_allocated() == 0));
     }
-    assert_int_equal(nth, 8); /* the review, counts, four lists of labels, the pairs, and none */
-    assert_int_equal(review->findings, 4);
+    assert_int_equal(nth, 10); /* the review, counts, five lists of labels, the pairs, the names, and none */
+    assert_int_equal(review->findings, 5);
 }
 
 int main(void)
@@ -699,6 +798,8 @@ int main(void)
         TEST(two_classes_are_no_look_alikes),
         TEST(many_look_alikes_are_counted),
         TEST(imbalance_is_named),
+        TEST(names_sound_alike),
+        TEST(similar_names_are_told),
         TEST(twins_are_counted),
         TEST(what_was_left_out_is_named),
         TEST(old_classes_suffer_beyond_chance),
