@@ -119,8 +119,9 @@ static rc_status read_to_end(int fd, const char *path, size_t limit, size_t capa
         /* Asks for one byte more than the capacity, to see whether the file ends here. */
         ssize_t got = read_fully(fd, block + used, capacity + 1 - used);
         if (got < 0) {
+            rc_status status = fail_errno("read", path);
             rc_free(NULL, block);
-            return fail_errno("read", path);
+            return status;
         }
         used += (size_t)got;
         if (used <= capacity)
