@@ -119,10 +119,12 @@ rc_status rc_png_decode(rc_image_request *request, rc_image *image)
     rc_status status = RC_OUT_OF_MEMORY;
     c->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, c, on_error, on_warning, c, take_memory, give_memory);
     c->info = c->png != NULL ? png_create_info_struct(c->png) : NULL;
-    if (c->info != NULL && setjmp(c->failed) == 0)
-        status = read_picture(c);
-    else
-        status = rc_fail(RC_FORMAT, "broken PNG: %s", c->message);
+    if (c->info != NULL) {
+        if (setjmp(c->failed) == 0)
+            status = read_picture(c);
+        else
+            status = rc_fail(RC_FORMAT, "broken PNG: %s", c->message);
+    }
     if (c->info == NULL || c->no_memory)
         status = rc_fail(RC_OUT_OF_MEMORY, "no memory for decoding PNG");
     png_destroy_read_struct(&c->png, &c->info, NULL);
@@ -164,10 +166,12 @@ static rc_status append_with(coder *c)
     c->png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, c, on_error, on_warning, c, take_memory, give_memory);
     c->info = c->png != NULL ? png_create_info_struct(c->png) : NULL;
     rc_status status = RC_OK;
-    if (c->info != NULL && setjmp(c->failed) == 0)
-        write_picture(c);
-    else
-        status = c->status != RC_OK ? c->status : rc_fail(RC_INTERNAL, "cannot make a PNG: %s", c->message);
+    if (c->info != NULL) {
+        if (setjmp(c->failed) == 0)
+            write_picture(c);
+        else
+            status = c->status != RC_OK ? c->status : rc_fail(RC_INTERNAL, "cannot make a PNG: %s", c->message);
+    }
     if (c->info == NULL || c->no_memory)
         status = rc_fail(RC_OUT_OF_MEMORY, "no memory for making a PNG");
     png_destroy_write_struct(&c->png, &c->info);
