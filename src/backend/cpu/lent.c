@@ -31,6 +31,7 @@ static rc_status lend_images(rc_backend *be, const rc_lent_images *given, size_t
         status = lent->none != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     }
     if (status != RC_OK) {
+        rc_ahead_destroy(lent->ahead);
         be->release(be, memory);
         rc_free(cpu->allocator, lent);
         return status;
