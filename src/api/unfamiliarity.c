@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/matrix.h"
 #include "base/memory.h"
 
 /* The part of the covariance that is replaced by the mean of its diagonal. Up to 0.3 makes little difference. */
@@ -42,17 +43,6 @@ static bool factorise(double *matrix, int d)
         }
     }
     return true;
-}
-
-/* x = L^-1 x. */
-static void whiten(const double *factor, int d, double *x)
-{
-    for (int row = 0; row < d; row++) {
-        double sum = x[row];
-        for (int k = 0; k < row; k++)
-            sum -= factor[row * d + k] * x[k];
-        x[row] = sum / factor[row * d + row];
-    }
 }
 
 /* Means that were estimated. */
@@ -99,7 +89,7 @@ static rc_status finish(metric *m, int d)
     if (!factorise(m->factor, d))
         return rc_fail(RC_FORMAT, "the stored covariance of the features is not positive");
     for (int k = 0; k < m->means; k++)
-        whiten(m->factor, d, m->mean + (size_t)k * (size_t)d);
+        rc_solve_lower(d, m->factor, m->mean + (size_t)k * (size_t)d);
     return RC_OK;
 }
 
@@ -188,7 +178,7 @@ static double least_square(const rc_unfamiliarity *u, const metric *m, const flo
     *place = 0;
     for (int i = 0; i < u->d; i++)
         u->white[i] = (double)feature[i];
-    whiten(m->factor, u->d, u->white);
+    rc_solve_lower(u->d, m->factor, u->white);
     for (int k = 0; k < m->means; k++) {
         const double *mean = m->mean + (size_t)k * (size_t)u->d;
         double square = 0;
