@@ -46,7 +46,7 @@ static void print_line(void *user, const char *text)
     puts(text);
 }
 
-/* Asked about twice a second while the library works; anything but 0 would stop it. Here: never. */
+/* Asked several times a second while the library works; anything but 0 would stop it. Here: never. */
 static int is_cancelled(void *user)
 {
     (void)user;
