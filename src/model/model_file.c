@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "cil/scatter.h"
+#include "model/other_file.h"
 #include "nn/nets.h"
 
 static const char format[] = "recollect-model-1";
@@ -614,8 +615,9 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
 {
     const char *kind = rc_safetensors_metadata(file, "format"), *name = rc_safetensors_metadata(file, "method");
     if (!rc_model_has_format(kind))
-        return rc_fail(RC_FORMAT, "it is not a model of recollect: its metadata has %s%.40s%s, expected format '%s'",
-                       kind ? "format '" : "no format", kind ? kind : "", kind ? "'" : "", format);
+        return rc_fail(RC_FORMAT, "it is not a model of recollect: its metadata has %s%.40s%s, expected format '%s'%s",
+                       kind ? "format '" : "no format", kind ? kind : "", kind ? "'" : "", format,
+                       rc_other_metadata(file));
     if (name == NULL)
         return rc_fail(RC_FORMAT, "the metadata names no method");
     rc_json *config;

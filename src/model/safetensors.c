@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "model/other_file.h"
 
 /* 10,000 classes with long names and several thousand tensors take a quarter of this; a length beyond it is a broken or
  * hostile file. */
@@ -320,14 +321,15 @@ static rc_status take(source *from, char *data, size_t size)
 /* The header's text, of which no more is taken than the file has. */
 static rc_status take_header(rc_safetensors *file, source *from)
 {
-    char length_bytes[8] = {0};
+    unsigned char length_bytes[8] = {0};
     uint64_t length = 0;
     if (file->size >= sizeof length_bytes)
-        RC_TRY(take(from, length_bytes, sizeof length_bytes));
+        RC_TRY(take(from, (char *)length_bytes, sizeof length_bytes));
     for (int i = 0; i < 8; i++)
-        length |= (uint64_t)(unsigned char)length_bytes[i] << (8 * i);
+        length |= (uint64_t)length_bytes[i] << (8 * i);
     if (file->size < 8 || length > largest_header || length > file->size - 8)
-        return rc_fail(RC_FORMAT, "not a safetensors file, or cut off: its header length is wrong");
+        return rc_fail(RC_FORMAT, "not a safetensors file, or cut off: its header length is wrong%s",
+                       rc_other_format(length_bytes));
     char *text = rc_alloc(NULL, (size_t)length);
     if (text == NULL)
         return RC_OUT_OF_MEMORY;

@@ -51,11 +51,17 @@ expect 1 "replace it with --force" export model.safetensors --onnx other.onnx --
 expect 0 "net.h: " export model.safetensors --onnx net.onnx --torch net.safetensors --c-header net.h --force
 cat net.onnx net.safetensors net.h >second
 cmp -s first second || fail "the same model gives other bytes"
-expect 1 "not a model of recollect" export net.safetensors --onnx again.onnx
+expect 1 "it was exported for PyTorch: take the model that it was made of" export net.safetensors --onnx again.onnx
+expect 1 "it begins like an ONNX graph, which cannot learn" export net.onnx --onnx again.onnx
 expect 2 "option '--onnx' is '-', expected FILE" export model.safetensors --onnx -
 [ ! -e ./- ] || fail "a file called '-' was written"
 expect 0 "./-: " export model.safetensors --onnx ./-
 cmp -s net.onnx ./- || fail "a file called './-' is another one"
+# The comment of a header names the file itself, where it can.
+expect 0 "Net-2.hpp: " export model.safetensors --c-header Net-2.hpp
+grep -q '^ \*     #include "Net-2.hpp"  ' Net-2.hpp || fail "a header names another file: $(grep -m 1 include Net-2.hpp)"
+expect 0 "a b.h: " export model.safetensors --c-header 'a b.h'
+grep -q '^ \*     #include "a_b.h"  ' 'a b.h' || fail "a name in a comment: $(grep -m 1 include 'a b.h')"
 (ulimit -f 1; "$recollect" export model.safetensors --c-header large.h) >out.txt 2>&1
 [ $? -eq 1 ] || fail "a header that cannot be written: $(cat out.txt)"
 [ -z "$(ls large.h* 2>/dev/null)" ] || fail "half of a header: $(ls large.h*)"

@@ -115,6 +115,39 @@ static void broken_headers_are_named(void **state)
         REFUSED(rc_safetensors_parse("f", "\2\0\0\0\0\0\0", size, &file), RC_FORMAT, wrong);
 }
 
+/* Behind the message stands what the file seems to be. */
+static void other_files_are_recognised(void **state)
+{
+    (void)state;
+    static const char wrong[] = "f: not a safetensors file, or cut off: its header length is wrong";
+    static const struct {
+        const char *bytes, *words;
+    } files[] = {
+        {"PK\3\4\0\0\10\10", "; it begins like a file of torch.save, of which 'recollect import' makes a model"},
+        {"\x80\2\x8a\nl\xfc\x9c\x46",
+         "; it begins like a file of torch.save, of which 'recollect import' makes a model"},
+        {"\x89HDF\r\n\x1a\n", "; it begins like a file of Keras, which recollect does not read"},
+        {"\x1c\0\0\0TFL3", "; it begins like a file of TensorFlow Lite, which recollect does not read"},
+        {"\xFF\xD8\xFF\xE0\0\20JF", "; it begins like a JPEG picture"},
+        {"\x89PNG\r\n\x1a\n", "; it begins like a PNG picture"},
+        {"\10\12\x12\7pytor",
+         "; it begins like an ONNX graph, which cannot learn: take the model or the weights that it was made of"},
+        {"\10\2\x12\7pytor", ""},
+        {"\10\40\x12\7pytor", ""},
+        {"\10\12\x13\7pytor", ""},
+        {"\11\12\x12\7pytor", ""},
+        {"\x80\3\x8a\nl\xfc\x9c\x46", ""},
+        {"\x80\2\0\0\0\0\0\0", ""}, /* a file that is cut off, with a header of 640 bytes */
+        {"\10\12\x12\0\0\0\0\0", ""},
+    };
+    rc_safetensors *file;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char expected[256];
+        snprintf(expected, sizeof expected, "%s%s", wrong, files[i].words);
+        REFUSED(rc_safetensors_parse("f", files[i].bytes, 8, &file), RC_FORMAT, expected);
+    }
+}
+
 static void tensors_lie_where_the_header_says(void **state)
 {
     (void)state;
@@ -269,6 +302,9 @@ static const char *const broken[][3] = {
      "it is not a model of recollect: its metadata has format 'a song', expected format "
      "'recollect-model-1'"},
     {"format", NULL, "it is not a model of recollect: its metadata has no format, expected format 'recollect-model-1'"},
+    {"format", "recollect-checkpoint-1",
+     "it is not a model of recollect: its metadata has format 'recollect-checkpoint-1', expected format "
+     "'recollect-model-1'; a lesson or a run was stopped there, and the setting 'resume' goes on with it"},
     {"method", NULL, "the metadata names no method"},
     {"image", NULL, "the metadata has no 'image'"},
     {"image", "[14,14]", "the metadata's 'image' has 2 entries, expected 3"},
@@ -470,6 +506,7 @@ int main(void)
 #define WITH_MODEL(test) cmocka_unit_test_setup_teardown(test, make_model, drop_model)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_headers_are_named),
+        cmocka_unit_test(other_files_are_recognised),
         cmocka_unit_test(tensors_lie_where_the_header_says),
         WITH_MODEL(a_model_says_what_it_is),
         WITH_MODEL(broken_metadata_is_named),
