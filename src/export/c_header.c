@@ -23,6 +23,7 @@ typedef struct place {
 typedef struct header {
     const rc_exported *e;
     char name[NAME_ROOM], upper[NAME_ROOM]; /* in place of prefix and PREFIX */
+    const char *file;                       /* what it is called; NULL: a name that has no place in a comment */
     float *weight;                          /* all numbers of prefix_weight */
     int64_t weights;
     place layer[RC_MAX_LAYERS];
@@ -98,8 +99,10 @@ static void add_string(header *h, const char *text)
 /* The name of the file becomes part of identifiers: a letter, then letters, digits and single underscores. */
 static void take_name(header *h, const char *path)
 {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     const char *slash = strrchr(path, '/'), *file = slash != NULL ? slash + 1 : path;
     size_t length = strcspn(file, "."), used = 0;
+    h->file = file[strspn(file, plain)] == '\0' ? file : NULL;
     for (size_t i = 0; i < length && used < NAME_ROOM - 1; i++) {
         if (rc_ascii_is_letter(file[i]) || (rc_ascii_is_digit(file[i]) && used > 0))
             h->name[used++] = rc_ascii_lower(file[i]);
@@ -245,7 +248,8 @@ static void put_about(header *h)
     add(h, "/* An image classifier in plain C, made by recollect %s: net %s, %d class%s, %d x %d pixels.\n *\n",
         recollect_version(), e->net->name, e->classes, e->classes == 1 ? "" : "es", e->net->w, e->net->h);
     add(h, " *     #define %s_IMPLEMENTATION      in one of the files that include it\n", h->upper);
-    add(h, " *     #include \"%s.h\"                  this file\n *     ...\n", h->name);
+    add(h, " *     #include \"%.255s%s\"                  this file\n *     ...\n", h->file != NULL ? h->file : h->name,
+        h->file != NULL ? "" : ".h");
     add(h, " *     int label = %s_predict(pixels, 0, 0);\n *\n", h->name);
     add(h, " * It needs no file, no heap and no operating system: <math.h>, <stdint.h> and <string.h> alone.\n");
     add(h, " * Constants: %" PRId64 " bytes of weights. Static memory: %" PRId64 " bytes. Stack: below 1 kB.\n", flash,
