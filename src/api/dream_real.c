@@ -106,13 +106,13 @@ static rc_status read_images(const rc_saved_model *model, const rc_real_settings
     rc_pool_destroy(reading.pool);
     RC_TRY(status);
     status = take_images(model, &data, data.test.count > 0 ? &data.test : &data.train, real, &unknown);
-    rc_dataset_close(&data);
-    RC_TRY(status);
-    for (int label = 0; label < real->classes; label++)
+    for (int label = 0; label < real->classes && status == RC_OK; label++)
         if (real->count[label] == 0)
             add_name(&missing, model->class_name[label]);
     if (missing.count == real->classes)
-        return rc_refuse_strangers(model, settings->data);
+        status = rc_refuse_strangers(model, settings->data, &data);
+    rc_dataset_close(&data);
+    RC_TRY(status);
     tell(&missing, &watch.log, settings->data, "no images of classes that the model knows");
     tell(&unknown, &watch.log, settings->data, "classes that the model does not know, which are not shown");
     return RC_OK;

@@ -93,16 +93,24 @@ void rc_named_evaluation_destroy(rc_named_evaluation *e)
     memset(e, 0, sizeof *e);
 }
 
-rc_status rc_refuse_strangers(const rc_saved_model *model, const char *data)
+/* "cat, dog, ...", as far as it fits. */
+static void list_names(char *const *name, int count, char *text, size_t size)
 {
-    char names[400] = "";
     size_t used = 0;
-    for (int label = 0; label < model->learner.student.head.classes && used < sizeof names; label++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "",
-                                 model->class_name[label]);
-    if (used >= sizeof names)
-        rc_utf8_mark_cut(names, sizeof names);
-    return rc_fail(RC_INVALID_ARGUMENT, "%.500s has no image of a class that the model knows: %s", data, names);
+    text[0] = '\0';
+    for (int i = 0; i < count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", name[i]);
+    if (used >= size)
+        rc_utf8_mark_cut(text, size);
+}
+
+rc_status rc_refuse_strangers(const rc_saved_model *model, const char *path, const rc_dataset *data)
+{
+    char known[300], own[300];
+    list_names(model->class_name, model->learner.student.head.classes, known, sizeof known);
+    list_names(data->class_name, data->classes, own, sizeof own);
+    return rc_fail(RC_INVALID_ARGUMENT, "%.300s has no image of a class that the model knows: %s; its classes are %s",
+                   path, known, own);
 }
 
 rc_status rc_evaluate_data(const rc_saved_model *model, const rc_evaluate_settings *settings, rc_dataset *data,
@@ -127,7 +135,7 @@ rc_status rc_evaluate_data(const rc_saved_model *model, const rc_evaluate_settin
     const rc_scoring scoring = {.progress = rc_watch_scoring, .user = &watch};
     status = rc_evaluate_by_name(model, data, split, &scoring, e);
     if (status == RC_OK && e->images == 0)
-        status = rc_refuse_strangers(model, settings->data);
+        status = rc_refuse_strangers(model, settings->data, data);
     if (status != RC_OK) {
         rc_named_evaluation_destroy(e);
         rc_dataset_close(data);

@@ -13,8 +13,8 @@ rc_data_settings rc_model_data_settings(const rc_saved_model *model);
 /* The model's label of a class name; -1: it does not know it. */
 int rc_model_label(const rc_saved_model *model, const char *name);
 
-/* The failure of a data set, called `data`, that has no image of a class that the model knows. */
-rc_status rc_refuse_strangers(const rc_saved_model *model, const char *data);
+/* The failure of a data set at `path` that has no image of a class that the model knows. */
+rc_status rc_refuse_strangers(const rc_saved_model *model, const char *path, const rc_dataset *data);
 
 typedef struct rc_named_evaluation {
     rc_evaluation counts; /* over the model's classes */

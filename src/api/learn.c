@@ -424,7 +424,7 @@ static rc_status score_old_before(lesson *s)
     s->old_right = e.counts.right;
     e.counts.right = NULL;
     rc_named_evaluation_destroy(&e);
-    return s->result->old_images > 0 ? RC_OK : rc_refuse_strangers(s->model, s->settings->old_test);
+    return s->result->old_images > 0 ? RC_OK : rc_refuse_strangers(s->model, s->settings->old_test, &s->old_test);
 }
 
 /* Of data that was read into memory. A pack may be larger than that. */
