@@ -31,6 +31,12 @@ rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZ
                    RC_PATH_SIZE - 1);
 }
 
+const char *rc_path_below(const char *folder, const char *path)
+{
+    const char *name = path + strlen(folder);
+    return name + strspn(name, "/");
+}
+
 /* ---- calls that a signal may cut short ------------------------------------------------------------------------ */
 
 /* Repeats a call that a signal has cut short: nothing has happened yet, so it is no failure. */

@@ -17,6 +17,9 @@ enum { RC_PATH_SIZE = 4096 };
 /* "folder/name"; fails when that is too long. */
 rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZE]);
 
+/* The other way: what of `path`, which begins with `folder`, comes behind it and its slashes. */
+const char *rc_path_below(const char *folder, const char *path);
+
 /* Opens a regular file for reading and returns its size. Refuses pipes, devices and folders without waiting for them,
    because they may hold anything, without an end. Every file that the library reads is opened here. */
 rc_status rc_file_open_regular(const char *path, int *fd, uint64_t *size);

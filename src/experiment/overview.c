@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "data/listing.h"
 
@@ -184,9 +185,7 @@ static void forget(rc_seen_cell *c, const char *name)
 
 static const char *name_below(const rc_overview *o, const rc_seen_cell *c)
 {
-    const char *name = c->folder + strlen(o->folder);
-    while (*name == '/')
-        name++;
+    const char *name = rc_path_below(o->folder, c->folder);
     return *name != '\0' ? name : c->folder;
 }
 

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -252,13 +251,6 @@ static const char *state_of(const rc_cell *cell, const rc_cell_end *end)
     return end->absent ? "absent" : end->status == RC_CANCELLED ? "stopped" : "failed";
 }
 
-/* The folder of a cell as it is found in that of the run, whose name may end with slashes. */
-static const char *name_below(const rc_summary *s, const rc_cell *cell)
-{
-    const char *name = cell->path + strlen(s->folder);
-    return name + strspn(name, "/");
-}
-
 static void put_cell(const rc_summary *s, int trial, int method, rc_json_writer *w)
 {
     const rc_cell *cell = &s->cell[index_of(s, trial, method)];
@@ -268,7 +260,7 @@ static void put_cell(const rc_summary *s, int trial, int method, rc_json_writer 
     rc_json_begin_object(w, NULL);
     rc_json_put_int(w, "order", cell->trial->config.order);
     rc_json_put_int(w, "seed", (int64_t)cell->trial->config.settings.seed);
-    rc_json_put_text(w, "path", name_below(s, cell));
+    rc_json_put_text(w, "path", rc_path_below(s->folder, cell->path));
     rc_json_put_text(w, "state", state_of(cell, end));
     rc_json_begin_array(w, "accuracy");
     for (int i = 0; i < tasks; i++)

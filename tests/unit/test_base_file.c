@@ -96,6 +96,16 @@ static void paths_are_joined_up_to_their_limit(void **state)
     assert_non_null(strstr(rc_message(), "x/yyy...', at most 4095 bytes"));
 }
 
+static void paths_are_taken_apart_again(void **state)
+{
+    (void)state;
+    assert_string_equal(rc_path_below("a/b", "a/b/c/d"), "c/d");
+    assert_string_equal(rc_path_below("a/b//", "a/b//c"), "c");
+    assert_string_equal(rc_path_below("a", "a//b/"), "b/");
+    assert_string_equal(rc_path_below("/", "/a"), "a");
+    assert_string_equal(rc_path_below("a", "a"), "");
+}
+
 static void what_is_written_is_read(void **state)
 {
     (void)state;
@@ -630,6 +640,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_are_joined_up_to_their_limit),
+        cmocka_unit_test(paths_are_taken_apart_again),
         IN_FOLDER(what_is_written_is_read),
         IN_FOLDER(files_over_the_limit_are_refused),
         IN_FOLDER(what_cannot_be_read_is_named),
