@@ -4,11 +4,12 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable
 
 import numpy
 
+from ._errors import RecollectError
 from ._labels import known_labels, lesson
 from ._library import (Handle, PathLike, Progress, attempt, checked_options, described, ffi, holder, image_array,
                        image_struct, lib, open_context, path_bytes, sized, text, text_bytes, view)
@@ -24,6 +25,18 @@ def _lines(names: Sequence[str]) -> bytes:
         if not name or "\n" in name or "\r" in name:
             raise ValueError(f"the name of a class is {name!r}, expected one line of text")
     return b"".join(text_bytes(name, "the name of a class") + b"\n" for name in names)
+
+
+@contextlib.contextmanager
+def _file_of(names: Sequence[str]) -> Iterator[str]:
+    """The path of a file with these names. Messages say `classes` in its place, which nobody has heard of."""
+    with tempfile.NamedTemporaryFile("wb", prefix="classes-", suffix=".txt") as file:
+        file.write(_lines(names))
+        file.flush()
+        try:
+            yield file.name
+        except RecollectError as error:
+            raise type(error)(str(error).replace(file.name, "classes")) from None
 
 
 def _class_names(handle: Any) -> list[str]:
@@ -78,10 +91,7 @@ class Model(Handle):
         """
         with contextlib.ExitStack() as kept:
             if classes is not None and not isinstance(classes, (str, os.PathLike)):
-                file = kept.enter_context(tempfile.NamedTemporaryFile("wb", prefix="classes-", suffix=".txt"))
-                file.write(_lines(classes))
-                file.flush()
-                classes = file.name
+                classes = kept.enter_context(_file_of(classes))
             names = ffi.NULL if classes is None else ffi.new("char[]", path_bytes(classes))
             kind = ffi.new("char[]", text_bytes(net, "net"))
             return cls.__new__(cls)._make(backend, threads, max_memory, lib.recollect_model_import, path_bytes(path),

@@ -427,7 +427,7 @@ class Published(unittest.TestCase):
             with recollect.import_weights(file, threads=1) as other:
                 self.assertEqual(other.classes, ["class-0000", "class-0001", "class-0002"])
             for error, message, options in (
-                    (recollect.InvalidArgument, "2 names", {"classes": ["a", "b"]}),
+                    (recollect.InvalidArgument, "^'classes' has 2 names", {"classes": ["a", "b"]}),
                     (ValueError, "expected one line", {"classes": ["a", "b\nc", "d"]}),
                     (recollect.FormatError, "cifar-resnet32", {"net": "cifar-resnet32"}),
                     (recollect.InvalidArgument, "resnet-1000", {"net": "resnet-1000"}),
