@@ -389,12 +389,15 @@ static rc_status run_cells(experiment *x)
     rc_status written = look_elsewhere(x, end);
     if (written == RC_OK)
         written = print_results(x, end, status == RC_CANCELLED);
-    if (status != RC_OK && written != RC_OK)
-        rc_log_write(&s->watch.log, RC_LOG_WARN, "no summary of this run: %s", rc_message());
-    if (status != RC_OK)
-        status = tell_ends(x, status, end);
-    else
+    if (status == RC_OK) {
         status = written;
+    } else {
+        char unwritten[RC_MESSAGE_SIZE];
+        snprintf(unwritten, sizeof unwritten, "%s", rc_message());
+        status = tell_ends(x, status, end);
+        if (written != RC_OK)
+            rc_log_write(&s->watch.log, RC_LOG_WARN, "no summary of this run: %s", unwritten);
+    }
     rc_free(NULL, end);
     return status;
 }
