@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Killed at random moments and resumed every time, a run ends with the bits of a run that was left alone: 8 times by
+# Killed at random moments and resumed every time, a run ends with the bits of a run that was left alone: KILLS times by
 # the clock, and at numbered operations on files (a checkpoint half written, synced but not renamed, results written but
 # the checkpoint not yet removed, ...). So does a grid of methods and class orders side by side. A signal that asks saves
 # first.

@@ -415,8 +415,8 @@ static void own_memory_is_used_and_given_back(void **state)
     assert_true(c.bytes > 500000); /* the workspace of the engine alone is half of it */
 }
 
-/* Fails every third allocation (where everything is slow: every 13th; where all is asked for: each) in turn; `*fails_at`
- * says which. Returns how many there were. */
+/* Fails every third allocation in turn (where everything is slow: every 13th; where all is asked for: each);
+ * `*fails_at` says which. Returns how many there were. */
 static int fail_each(recollect_status (*program_of)(program *), counter *c, int *fails_at, int *calls)
 {
     size_t before = rc_bytes_allocated();

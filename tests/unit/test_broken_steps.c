@@ -337,7 +337,8 @@ static bool agrees(const char *name, const char *operation)
 
 static void expect_seen(const char *name, const char *const *operation, int count)
 {
-    int stride = getenv("RECOLLECT_TEST_LIGHT") != NULL ? 7 : 1, unseen = 0;
+    int stride = getenv("RECOLLECT_TEST_ALL") != NULL ? 1 : getenv("RECOLLECT_TEST_LIGHT") != NULL ? 7 : 2;
+    int unseen = 0;
     assert_true(agrees(name, NULL));
     for (int i = 0; i < count; i += stride) {
         bool agree = agrees(name, operation[i]);

@@ -213,7 +213,7 @@ static void a_part_is_read_by_the_methods_that_have_it(void **state)
     (void)state;
     static const char *const no_bits[] = {"data", "experiments", "evaluation", "net"}; /* others test these */
     const char *light = getenv("RECOLLECT_TEST_LIGHT");
-    int step = light && light[0] ? 7 : 1;
+    int step = getenv("RECOLLECT_TEST_ALL") != NULL ? 1 : light && light[0] ? 7 : 2;
     rc_settings settings = learning_settings();
     for (int m = 0; rc_method_at(m) != NULL; m += step) {
         const char *method = rc_method_at(m)->name;
