@@ -150,15 +150,17 @@ static size_t add_words(char *text, size_t used, int count, const char *one, con
     return used < RC_MESSAGE_SIZE ? used : RC_MESSAGE_SIZE - 1;
 }
 
-static rc_status misfit(const char *source, const rc_published *published, bool guessed, const difference *d)
+static rc_status misfit(const char *source, const rc_weights *weights, const rc_published *published, bool guessed,
+                        const difference *d)
 {
     char text[RC_MESSAGE_SIZE] = "";
     size_t used = add_words(text, 0, d->misshapen, "tensor has another shape", "tensors have other shapes",
                             d->misshapen_list);
     used = add_words(text, used, d->missing, "tensor is missing", "tensors are missing", d->missing_list);
     add_words(text, used, d->unexpected, "tensor is not expected", "tensors are not expected", d->unexpected_list);
-    return rc_fail(RC_FORMAT, "'%.300s' %s %s%s", source,
-                   guessed ? "is of no net that is known, most like" : "is not of", published->net, text);
+    return rc_fail(RC_FORMAT, "'%.300s' %s %s%s%s", source,
+                   guessed ? "is of no net that is known, most like" : "is not of", published->net, text,
+                   rc_weights_other(weights));
 }
 
 /* ---- recognising ------------------------------------------------------------------------------------------------ */
@@ -211,7 +213,7 @@ rc_status rc_import_recognise(const char *source, const rc_weights *weights, con
     rc_free(NULL, scratch);
     RC_TRY(status);
     if (all(&least) > 0)
-        return misfit(source, *published, net == NULL, &least);
+        return misfit(source, weights, *published, net == NULL, &least);
     int64_t rows = rc_weights_at(weights, find_head(weights, *published, "weight"))->shape[0];
     if (rows > RC_DATA_MAX_CLASSES)
         return rc_fail(RC_UNSUPPORTED, "'%.300s' has %lld classes, at most %d are known", source, (long long)rows,

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "model/other_file.h"
 #include "model/torch_file.h"
 
 static const size_t largest_file = (size_t)4 << 30;
@@ -98,6 +99,11 @@ const rc_named_tensor *rc_weights_at(const rc_weights *weights, int index)
 const char *rc_weights_format(const rc_weights *weights)
 {
     return weights->tensors != NULL ? rc_safetensors_metadata(weights->tensors, "format") : NULL;
+}
+
+const char *rc_weights_other(const rc_weights *weights)
+{
+    return weights->tensors != NULL ? rc_other_metadata(weights->tensors) : "";
 }
 
 static float from_bits(uint32_t bits)

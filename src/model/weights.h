@@ -17,6 +17,8 @@ const rc_named_tensor *rc_weights_at(const rc_weights *weights, int index);
 
 /* What the file's metadata call its format; NULL: nothing. */
 const char *rc_weights_format(const rc_weights *weights);
+/* What helps whoever took a file that recollect has written for one of weights (model/other_file.h). */
+const char *rc_weights_other(const rc_weights *weights);
 
 /* The numbers of a tensor of any floating type as floats; all of them must be finite. out: (its elements). */
 rc_status rc_weights_read(const rc_named_tensor *tensor, float *out);

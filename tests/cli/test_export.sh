@@ -52,6 +52,7 @@ expect 0 "net.h: " export model.safetensors --onnx net.onnx --torch net.safetens
 cat net.onnx net.safetensors net.h >second
 cmp -s first second || fail "the same model gives other bytes"
 expect 1 "it was exported for PyTorch: take the model that it was made of" export net.safetensors --onnx again.onnx
+expect 1 "it was exported for PyTorch: take the model that it was made of" import net.safetensors --out again.safetensors
 expect 1 "it begins like an ONNX graph, which cannot learn" export net.onnx --onnx again.onnx
 expect 2 "option '--onnx' is '-', expected FILE" export model.safetensors --onnx -
 [ ! -e ./- ] || fail "a file called '-' was written"
