@@ -87,6 +87,8 @@ static void print_prediction(void *user, const recollect_prediction *prediction)
     p->broken += !read;
     if (!read)
         rc_complain("predict: %s", prediction->message);
+    if (!read && strstr(prediction->path, "://") != NULL)
+        rc_note("predict reads files alone: curl -s ADDRESS | recollect predict MODEL -");
     if (p->json && recollect_describe_prediction(p->model, prediction, rc_print_json, NULL) != RECOLLECT_OK) {
         rc_complain("predict: %s", recollect_last_message());
         p->failed = true;

@@ -240,6 +240,7 @@ expect 2 "--list is for '-', which reads the paths from stdin: --list - < list.t
 expect 1 "cannot decode '-': no picture" predict one.safetensors - </dev/null
 expect 1 "holds no picture" predict one.safetensors empty
 expect 1 "No such" predict nowhere "$picture"
+expect 1 "curl -s ADDRESS | recollect predict MODEL -" predict one.safetensors https://example.org/a.jpg
 expect 1 "The model comes first" predict "$picture" one.safetensors
 head -c 1000 one.safetensors >cut.safetensors
 expect 1 "cut.safetensors" predict cut.safetensors "$picture"
