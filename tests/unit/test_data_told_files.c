@@ -365,14 +365,8 @@ static void pickles_and_archives_are_told(void **state)
     data_seal_tar(tar.data);
     data_write("c.tar", tar.data, tar.size);
     TOLD("c.tar", NULL,
-         "4 'c.tar' is not a data set that recollect knows; expected: folders of pictures (*): "
-         "{train,test|val}/CLASS/IMAGE, or CLASS/IMAGE | csv: a table PATH.csv of pictures and classes, or "
-         "train*.csv and val*.csv or test*.csv | lists: FOLDER/train*.txt and val*.txt or test*.txt, or one list; "
-         "lines 'relative/path label' | pack: a file that 'recollect pack' has made | Tiny-ImageNet: wnids.txt, "
-         "train/WNID/images/IMAGE, val/images/IMAGE, val/val_annotations.txt | MNIST, Fashion-MNIST: "
-         "{train,t10k}-images-idx3-ubyte[.gz] and {train,t10k}-labels-idx1-ubyte[.gz] | CIFAR-10: "
-         "data_batch_{1..5}[.bin] test_batch[.bin], or cifar-10-{python,binary}.tar.gz | CIFAR-100: train.bin "
-         "test.bin, or train test meta, or cifar-100-{python,binary}.tar.gz");
+         "4 'c.tar' is one file, no data set (archive; unpack it, if it holds pictures); expected a folder that holds "
+         "a folder of pictures for each class");
     free(one.data);
     free(tar.data);
     told_is_right();
