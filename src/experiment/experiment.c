@@ -227,7 +227,7 @@ static double grid_seconds(const experiment *x)
     for (int i = 0; left != NULL && state != NULL && i < x->cells; i++) {
         rc_workload work = rc_cell_work(&x->cell[i], x->cell[i].results.done);
         left[i] = rc_forecast_seconds(&x->forecast, &work);
-        state[i] = rc_grid_has_work(x->cell, x->cells, i) ? RC_CELL_WAITS : RC_CELL_ENDED;
+        state[i] = rc_grid_has_work(x->cell, x->cells, NULL, i) ? RC_CELL_WAITS : RC_CELL_ENDED;
     }
     if (left != NULL && state != NULL)
         seconds = rc_grid_seconds(x->cell, x->cells, x->jobs, state, left);
@@ -246,7 +246,7 @@ static rc_status forecast_run(experiment *x, rc_backend *backend)
     size_t allowed = rc_memory_budget() < memory ? rc_memory_budget() : memory;
     for (int i = 0; i < x->cells; i++) {
         rc_workload work = rc_cell_work(&x->cell[i], x->cell[i].results.done);
-        steps += rc_grid_has_work(x->cell, x->cells, i) ? rc_workload_steps(&work) : 0;
+        steps += rc_grid_has_work(x->cell, x->cells, NULL, i) ? rc_workload_steps(&work) : 0;
     }
     if (steps < MANY_STEPS)
         return RC_OK;

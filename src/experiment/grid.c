@@ -218,7 +218,7 @@ static bool take_cell(grid *g, int i)
         return false; /* another process has it */
     if (status == RC_OK)
         status = rc_cell_reload(cell);
-    if (status == RC_OK && rc_grid_has_work(g->settings->cell, g->settings->cells, i))
+    if (status == RC_OK && rc_grid_has_work(g->settings->cell, g->settings->cells, g->state, i))
         return true;
     rc_lease_release(g->lease[i]);
     g->lease[i] = NULL;
@@ -379,11 +379,12 @@ static void run_jobs(grid *g)
 
 /* ---- all ------------------------------------------------------------------------------------------------------ */
 
-bool rc_grid_has_work(const rc_cell *cell, int cells, int index)
+bool rc_grid_has_work(const rc_cell *cell, int cells, const rc_cell_state *state, int index)
 {
     bool needed = !cell[index].first_task;
     for (int i = 0; i < cells; i++)
-        needed = needed || (cell[i].first == &cell[index] && cell[i].results.done == 0);
+        if (cell[i].first == &cell[index] && (state == NULL || state[i] != RC_CELL_RUNS))
+            needed = needed || cell[i].results.done == 0;
     return needed && !cell[index].elsewhere && !rc_cell_done(&cell[index]);
 }
 
@@ -417,7 +418,7 @@ rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end)
         pthread_mutex_init(&g.lock, NULL);
         rc_clock_condition(&g.changed);
         for (size_t i = 0; i < cells; i++)
-            if (!rc_grid_has_work(settings->cell, settings->cells, (int)i))
+            if (!rc_grid_has_work(settings->cell, settings->cells, NULL, (int)i))
                 g.state[i] = RC_CELL_ENDED;
         run_jobs(&g);
         status = result_of(&g);

@@ -20,9 +20,9 @@ typedef struct rc_grid_settings {
     int threads;                /* of every backend */
     struct rc_workers *workers; /* NULL: this process alone computes; otherwise there is one job */
     double checkpoint_seconds, report_seconds;
-    double
-        lease_seconds; /* 0: no other process works on these cells. Otherwise a cell is taken by a lease (lease.h) that
-                           * is stale after so many seconds, and cells that others have are waited for */
+    /* 0: no other process works on these cells. Otherwise a cell is taken by a lease (lease.h) that is stale after so
+     * many seconds, and cells that others have are waited for. */
+    double lease_seconds;
     rc_forecast forecast; /* the speed as known so far */
     /* The grid never calls two of these at once, except `cancelled`, which several threads may call. */
     rc_watch watch;
@@ -36,17 +36,19 @@ typedef struct rc_cell_end {
     char message[RC_MESSAGE_SIZE + 64]; /* of a failure, or where it was stopped; "": none */
 } rc_cell_end;
 
-/* Has a cell something to do here? No if all its tasks are done or another process does them; no for a first task that
- * no method needs any more. */
-bool rc_grid_has_work(const rc_cell *cell, int cells, int index);
-
 /* Runs the cells that are not done. end: (cells), zeroed. RC_OK: every cell is done; RC_CANCELLED: stopped; otherwise
  * the status of the first cell that failed. `end` has the details. */
 rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end);
 
+typedef enum rc_cell_state { RC_CELL_WAITS, RC_CELL_RUNS, RC_CELL_ENDED } rc_cell_state;
+
+/* Has a cell something to do here? No if all its tasks are done or another process does them; no for a first task that
+ * no method needs any more. state: (cells), NULL if none runs; a method that runs has begun, and its results are for
+ * its thread to read. */
+bool rc_grid_has_work(const rc_cell *cell, int cells, const rc_cell_state *state, int index);
+
 /* Seconds until everything is done. left[i]: seconds of cell i, which is done, runs, or waits for its turn and its
  * first task. NaN: not known. */
-typedef enum rc_cell_state { RC_CELL_WAITS, RC_CELL_RUNS, RC_CELL_ENDED } rc_cell_state;
 double rc_grid_seconds(const rc_cell *cell, int cells, int jobs, const rc_cell_state *state, const double *left);
 
 #endif

@@ -111,8 +111,14 @@ static void what_is_done_is_known(void **state)
         cell[1].results.done = cases[i][1];
         cell[0].elsewhere = cell[1].elsewhere = cell[2].elsewhere = cases[i][2];
         for (int k = 0; k < 3; k++)
-            assert_int_equal(rc_grid_has_work(cell, 3, k), cases[i][3 + k]);
+            assert_int_equal(rc_grid_has_work(cell, 3, NULL, k), cases[i][3 + k]);
     }
+    rc_cell_state now[3] = {RC_CELL_WAITS, RC_CELL_RUNS, RC_CELL_WAITS};
+    cell[0].results.done = cell[1].results.done = 0;
+    cell[0].elsewhere = cell[1].elsewhere = false;
+    assert_false(rc_grid_has_work(cell, 3, now, 0)); /* whoever needed it runs, and counts its own tasks meanwhile */
+    now[1] = RC_CELL_WAITS;
+    assert_true(rc_grid_has_work(cell, 3, now, 0));
 }
 
 int main(void)
