@@ -330,7 +330,7 @@ static bool run_next(grid *g, int i)
         return false;
     }
     alone = alone && g->begun == begun; /* no cell ran when it began, and none began since */
-    if (status == RC_OUT_OF_MEMORY && !alone && rc_cell_reload(cell) == RC_OK)
+    if (status == RC_OUT_OF_MEMORY && !alone && (status = rc_cell_reload(cell)) == RC_OK)
         return put_back(g, i);
     keep_end(g, i, status, rc_message());
     if (status != RC_OK)

@@ -279,6 +279,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool main_runs, refused;
+    bool damages; /* the results of both first tasks meanwhile */
 } scarce = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static bool is_set(const bool *flag)
@@ -318,6 +319,10 @@ int __wrap_posix_memalign(void **block, size_t align, size_t size)
 {
     if (scarce.on && !pthread_equal(pthread_self(), scarce.main) && !is_set(&scarce.refused)) {
         wait_for(&scarce.main_runs);
+        if (scarce.damages) {
+            data_write_text("scarce/order-0/first-task/results.json", "{");
+            data_write_text("scarce/order-1/first-task/results.json", "{");
+        }
         set_flag(&scarce.refused);
         return ENOMEM;
     }
@@ -340,6 +345,20 @@ static bool stop_after_refusal(void *user)
     return stop(user);
 }
 
+static rc_status run_with_a_refusal(watcher *w)
+{
+    rc_run_settings s = grid_settings(w, "scarce", 2);
+    s.threads = 1; /* so that no thread but the jobs asks for memory */
+    s.watch.progress = see_main_run;
+    s.watch.cancelled = stop_after_refusal;
+    scarce.main = pthread_self();
+    scarce.main_runs = scarce.refused = false;
+    scarce.on = true;
+    rc_status status = rc_experiment_run(&s);
+    scarce.on = false;
+    return status;
+}
+
 static void a_cell_without_memory_waits_for_the_others(void **state)
 {
     (void)state;
@@ -347,17 +366,23 @@ static void a_cell_without_memory_waits_for_the_others(void **state)
     write_pictures();
     rc_run_settings s = grid_settings(&w, "whole", 1);
     run_grid(&s, &w);
-    s = grid_settings(&w, "scarce", 2);
-    s.threads = 1; /* so that no thread but the jobs asks for memory */
-    s.watch.progress = see_main_run;
-    s.watch.cancelled = stop_after_refusal;
-    scarce.main = pthread_self();
-    scarce.on = true;
-    run_grid(&s, &w);
-    scarce.on = false;
+    SUCCEEDS(run_with_a_refusal(&w));
     assert_holds(w.log.text,
                  "All methods found no memory beside the others and goes on later; 1 side by side from here");
     assert_same_models("whole", "scarce");
+}
+
+/* What it goes on from is looked at once more, and is the reason then. */
+static void a_cell_without_memory_and_results_fails_for_its_results(void **state)
+{
+    (void)state;
+    watcher w;
+    write_pictures();
+    scarce.damages = true;
+    assert_int_equal(run_with_a_refusal(&w), RC_FORMAT);
+    scarce.damages = false;
+    assert_holds(w.log.text, "All methods: scarce/order-");
+    assert_holds(w.log.text, "/first-task/results.json, line 1, column 2: ");
 }
 
 static void wrong_lists_are_refused(void **state)
@@ -433,6 +458,7 @@ int main(void)
         IN_FOLDER(orders_and_seeds_have_folders_of_their_own),
         IN_FOLDER(wrong_lists_are_refused),
         IN_FOLDER(a_cell_without_memory_waits_for_the_others),
+        IN_FOLDER(a_cell_without_memory_and_results_fails_for_its_results),
         cmocka_unit_test(cells_take_their_turns),
         cmocka_unit_test(mean_and_deviation),
     };
