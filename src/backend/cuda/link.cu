@@ -139,24 +139,20 @@ static int first_failure(rc_workers *workers, card *mine, int result, card *card
     return 0;
 }
 
-/* NCCL makes its channels when they are first used, which must not be while a step is captured. */
-static int talk_once(rc_cuda *cuda, const cuda_link *link, void *comm)
+enum { FIRST_TALK = 256, UNHANDLED = 1 /* what NCCL calls an error of CUDA */ };
+
+/* NCCL makes its channels when they are first used, which must not be while a step is captured. `space` has two blocks
+ * of every process. */
+static int talk_once(const rc_cuda *cuda, const cuda_link *link, void *comm, void *space)
 {
-    enum { BYTES = 256, UNHANDLED = 1 };
     const rc_workers *workers = cuda->table.workers;
-    const talk_kind kind = {true, BYTES, BYTES * (size_t)workers->count};
+    const talk_kind kind = {true, FIRST_TALK, FIRST_TALK * (size_t)workers->count};
     cudaStream_t stream = cuda->stream[RC_MAIN_LANE];
-    void *space;
-    if (rc_cuda_take(cuda, 2 * kind.total, &space) != RC_OK)
-        return UNHANDLED;
     char *other = (char *)space + kind.total;
-    int result = link->calls.all_gather(space, other, BYTES, NCCL_BYTE, comm, stream);
+    int result = link->calls.all_gather(space, other, kind.bytes, NCCL_BYTE, comm, stream);
     if (result == 0)
         result = talk_in_blocks(&link->calls, comm, workers, &kind, space, other, stream);
-    if (cudaStreamSynchronize(stream) != cudaSuccess && result == 0)
-        result = UNHANDLED;
-    rc_cuda_give_back(cuda, space);
-    return result;
+    return cudaStreamSynchronize(stream) != cudaSuccess && result == 0 ? UNHANDLED : result;
 }
 
 /* All processes, or none. */
@@ -172,10 +168,16 @@ static const char *connect(rc_cuda *cuda, cuda_link *link, card *mine, card *car
         said.result = link->calls.make_id(&said.id);
     workers->lead(workers, &said, sizeof said);
     int result = said.result ? said.result : link->calls.connect(&comm, workers->count, said.id, workers->index);
+    bool connected = result == 0;
+    void *space = NULL;
+    if (connected && rc_cuda_take(cuda, 2 * FIRST_TALK * (size_t)workers->count, &space) != RC_OK)
+        result = UNHANDLED; /* the others must know before they talk: they would wait */
     int failed = first_failure(workers, mine, result, cards);
     if (!failed)
-        failed = first_failure(workers, mine, talk_once(cuda, link, comm), cards);
-    if (failed && !result)
+        failed = first_failure(workers, mine, talk_once(cuda, link, comm, space), cards);
+    if (space)
+        rc_cuda_give_back(cuda, space);
+    if (failed && connected)
         link->calls.disconnect(comm);
     link->comm = failed ? NULL : comm;
     return failed ? link->calls.explain(failed) : NULL;
