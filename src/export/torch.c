@@ -57,7 +57,8 @@ static void add_head(bundle *b, const rc_exported *e, const char *name, const fl
     tensor->shape[0] = e->classes;
 }
 
-/* A block of rows for each task and no bias, as the implementation that recollect's own nets come from has them. */
+/* A block of rows for each task, as the implementation that recollect's own nets come from has them. That one has no
+ * biases: where the head has some, they stand beside their rows. */
 static void add_head_of_tasks(bundle *b, const rc_exported *e)
 {
     for (int task = 0, first = 0; task < e->tasks; first = e->task_end[task++]) {
@@ -66,6 +67,12 @@ static void add_head_of_tasks(bundle *b, const rc_exported *e)
         tensor->dims = 2;
         tensor->shape[0] = e->task_end[task] - first;
         tensor->shape[1] = e->d;
+        if (e->head_bias == NULL)
+            continue;
+        snprintf(b->name[b->count], NAME_SIZE, "head.classifiers.%d.bias", task);
+        tensor = add(b, RC_DTYPE_F32, e->head_bias + first);
+        tensor->dims = 1;
+        tensor->shape[0] = e->task_end[task] - first;
     }
 }
 
@@ -93,7 +100,7 @@ static rc_status write_file(bundle *b, const rc_exported *e, const float *zeros,
 
 rc_status rc_export_torch(const rc_exported *exported, const char *path, bool replace)
 {
-    enum { SLICES = 7, HEAD = RC_MAX_TASKS }; /* of a layer: weight, bias, four of its normalisation and a count */
+    enum { SLICES = 7, HEAD = 2 * RC_MAX_TASKS }; /* of a layer: weight, bias, four of its normalisation and a count */
     size_t room = SLICES * (size_t)exported->net->layers + HEAD;
     bundle b = {.tensor = rc_alloc_zeroed(NULL, room, sizeof *b.tensor)};
     float *zeros = rc_alloc_zeroed(NULL, (size_t)exported->classes, sizeof *zeros);

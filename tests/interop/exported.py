@@ -57,11 +57,17 @@ def check_tensors(path, model, names):
     normalisations = [name for name in exported if name.endswith(".running_mean")]
     for name in normalisations:
         assert exported[name.replace("running_mean", "num_batches_tracked")].dtype == np.int64, name
-    rows = np.concatenate([own[f"head.classifiers.{task}.weight"] for task in range(2)])
+    parts = [own[f"head.classifiers.{task}.weight"] for task in range(2)]
+    rows = np.concatenate(parts)
     if published:
         head, = (name for name in exported if exported[name].shape == rows.shape)
         assert np.array_equal(exported[head], rows) and head in ("fc.weight", "linear.weight", "_fc.weight"), head
         assert np.array_equal(exported[head.replace("weight", "bias")], own["head.bias"])
+        return
+    for task, part in enumerate(parts):
+        assert np.array_equal(exported[f"head.classifiers.{task}.weight"], part), task
+    biases = [exported[name] for task in range(2) if (name := f"head.classifiers.{task}.bias") in exported]
+    assert np.array_equal(np.concatenate([*biases, []]), own.get("head.bias", [])), biases
 
 
 def main():

@@ -513,6 +513,7 @@ static void tensors_have_the_names_of_the_published_net(void **state)
     assert_memory_equal(floats_of(file, "backbone.a_bn.running_var", 4, 0), s.e.running + 4, 4 * 4);
     const rc_named_tensor *batches = rc_safetensors_find(file, "backbone.f_bn.num_batches_tracked");
     assert_true(batches != NULL && batches->dtype == RC_DTYPE_I64 && batches->dims == 0);
+    assert_null(rc_safetensors_find(file, "head.classifiers.0.bias"));
     rc_safetensors_close(file);
     assert_int_equal(rc_export_torch(&s.e, path, false), RC_IO);
     remove(path);
@@ -526,6 +527,34 @@ static void tensors_have_the_names_of_the_published_net(void **state)
     assert_memory_equal(floats_of(file, "fc.weight", CLASSES, 5), s.e.head, CLASSES * 5 * 4);
     assert_memory_equal(floats_of(file, "fc.bias", CLASSES, 0), zeros, sizeof zeros);
     assert_memory_equal(floats_of(file, "a_bn.running_var", 4, 0), s.e.running + 4, 4 * 4);
+    rc_safetensors_close(file);
+    remove(path);
+    drop_subject(&s);
+}
+
+/* A lesson of the head adds biases to a net of recollect's own, too. */
+static void biases_stand_beside_the_rows_of_their_task(void **state)
+{
+    (void)state;
+    subject s;
+    rc_safetensors *file;
+    make_subject(&s, true);
+    SUCCEEDS(rc_export_torch(&s.e, in_folder("own.safetensors"), false));
+    SUCCEEDS(rc_safetensors_open(path, &file));
+    assert_memory_equal(floats_of(file, "head.classifiers.0.bias", 3, 0), s.e.head_bias, 3 * 4);
+    assert_memory_equal(floats_of(file, "head.classifiers.1.bias", 1, 0), s.e.head_bias + 3, 4);
+    assert_memory_equal(floats_of(file, "head.classifiers.1.weight", 1, 5), s.e.head + 15, 5 * 4);
+    rc_safetensors_close(file);
+
+    int task_end[RC_MAX_TASKS]; /* as many tasks as a head can have: there is room for all of them */
+    for (int task = 0; task < RC_MAX_TASKS; task++)
+        task_end[task] = task < CLASSES ? task + 1 : CLASSES;
+    s.e.tasks = RC_MAX_TASKS;
+    s.e.task_end = task_end;
+    SUCCEEDS(rc_export_torch(&s.e, path, true));
+    SUCCEEDS(rc_safetensors_open(path, &file));
+    assert_memory_equal(floats_of(file, "head.classifiers.3.bias", 1, 0), s.e.head_bias + 3, 4);
+    floats_of(file, "head.classifiers.255.bias", 0, 0);
     rc_safetensors_close(file);
     remove(path);
     drop_subject(&s);
@@ -589,6 +618,7 @@ int main(void)
         cmocka_unit_test(a_header_has_the_bits_of_the_reference),
         cmocka_unit_test(a_header_tells_of_the_temperature),
         cmocka_unit_test(tensors_have_the_names_of_the_published_net),
+        cmocka_unit_test(biases_stand_beside_the_rows_of_their_task),
         cmocka_unit_test(what_no_format_has_is_refused),
         cmocka_unit_test(memory_that_runs_out_leaves_no_file),
     };
