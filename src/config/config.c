@@ -325,25 +325,30 @@ rc_status rc_config_get(const rc_config *config, const char *key, char *text, si
 
 /* ---- all values ---------------------------------------------------------------------------------------------- */
 
-/* A text as YAML: in single quotes, its own doubled, or in double quotes if something in it must be escaped. */
+/* A text as YAML: in single quotes, its own doubled, or in double quotes if something in it must be escaped. YAML
+ * cannot hold what is not UTF-8: that becomes an empty text and a comment, so that the rest can be read. */
 static void quote(const char *value, char *text, size_t size)
 {
     enum { MOST = 12 }; /* an escape, a quote and the end */
     size_t used = 1, length;
     bool escaped = false;
     unsigned code;
-    for (const char *p = value; *p != '\0'; p += length > 0 ? length : 1) {
+    for (const char *p = value; *p != '\0'; p += length) {
         length = rc_utf8_decode(p, strlen(p), &code);
-        escaped = escaped || (length > 0 && rc_utf8_is_hidden(code));
+        if (length == 0) {
+            used = (size_t)snprintf(text, size, "'' # not UTF-8: ");
+            rc_utf8_escape(value, text + used, size - used);
+            return;
+        }
+        escaped = escaped || rc_utf8_is_hidden(code);
     }
     text[0] = escaped ? '"' : '\'';
     for (const char *p = value; *p != '\0' && used + MOST < size; p += length) {
         length = rc_utf8_decode(p, strlen(p), &code);
-        if (length > 0 && rc_utf8_is_hidden(code)) {
+        if (rc_utf8_is_hidden(code)) {
             used += (size_t)snprintf(text + used, size - used, "\\U%08x", code);
             continue;
         }
-        length = length > 0 ? length : 1;
         if (*p == text[0] || (escaped && *p == '\\'))
             text[used++] = escaped ? '\\' : '\'';
         memcpy(text + used, p, length);

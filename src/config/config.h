@@ -89,8 +89,8 @@ bool rc_config_preset(int index, const char **name, const char **summary);
 /* Bytes that the text of any setting fits into: none is longer than a path. */
 enum { RC_CONFIG_VALUE = RC_PATH_SIZE };
 
-/* All values: as YAML that loads again, and as members of the JSON object that is open. except: of that name none is
- * written; NULL: all are. */
+/* All values: as YAML that loads again (a text that is not UTF-8 as an empty one), and as members of the JSON object
+ * that is open. except: of that name none is written; NULL: all are. */
 rc_status rc_config_print(const rc_config *config, void (*line)(void *user, const char *text), void *user);
 void rc_config_put_json(const rc_config *config, const char *except, rc_json_writer *w);
 rc_status rc_config_from_json(rc_config *config, const rc_json *json);

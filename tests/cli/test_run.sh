@@ -190,6 +190,12 @@ ln -s photos "my photo's"
 line=$(sed -n '1p' typed/finetune/results.txt)
 [ "$line" = "recollect run small.yaml --method finetune --data 'my photo'\\''s' --out typed --stop-after 1 --threads 1" ] ||
     fail "the command line is written as $line"
+# A path that is not UTF-8 is no obstacle: neither YAML nor JSON holds it.
+ln -s photos $'K\374che'
+for resume in '' --resume; do
+    "${run[@]}" --out latin --method finetune --stop-after 1 --data $'K\374che' $resume >/dev/null 2>message ||
+        fail "a path in Latin-1 $resume: $(cat message)"
+done
 # However long it is.
 part=$(printf 'x%.0s' {1..200})
 long=$part/$part/$part/$part/$part/$part/$part/$part/$part/$part/$part

@@ -98,6 +98,22 @@ static void printed_texts_load_as_themselves(void **state)
     }
 }
 
+/* YAML cannot hold them: what is printed loads all the same. */
+static void printed_texts_that_are_not_utf_8_load_as_none(void **state)
+{
+    (void)state;
+    static printed out;
+    rc_config config = rc_config_default(), again = config;
+    SUCCEEDS(rc_config_set(&config, "data",
+                           "K\xFC"
+                           "che\n'#"));
+    SUCCEEDS(rc_config_print(&config, keep_line, &out));
+    assert_string_equal(out.data, "'' # not UTF-8: K\\xfcche\\n'#");
+    SUCCEEDS(rc_config_set(&again, "data", "elsewhere"));
+    SUCCEEDS(rc_config_parse_yaml(&again, "here", out.all, out.used, NULL));
+    assert_string_equal(again.data, "");
+}
+
 static void json_leaves_one_setting_out(void **state)
 {
     (void)state;
@@ -332,6 +348,7 @@ int main(void)
         cmocka_unit_test(texts_are_kept_whole_or_refused),
         cmocka_unit_test(pairs_have_a_key_that_fits),
         cmocka_unit_test(printed_texts_load_as_themselves),
+        cmocka_unit_test(printed_texts_that_are_not_utf_8_load_as_none),
         cmocka_unit_test(json_leaves_one_setting_out),
         cmocka_unit_test(items_tell_their_bounds_and_defaults),
         cmocka_unit_test(channels_are_counted),
