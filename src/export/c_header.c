@@ -258,9 +258,11 @@ static void put_about(header *h)
         " * Compile with optimisation, and without -ffast-math. On x86 without SSE, floats are wider than float, and\n"
         " * the last bits differ; elsewhere the logits are those of recollect's reference backend, %s.\n *\n",
         e->temperature == 1 ? "bit for bit" : "divided by the\n * temperature of the model's probabilities");
-    add(h, " * The image: a picture whose shorter side was resized to %d pixels (%s, as Pillow does it), and of that\n",
-        e->resize, e->interpolation);
-    add(h, " * the middle, %d x %d pixels of %s. The predictor itself does the rest. */\n", e->net->w, e->net->h,
+    add(h,
+        " * The image: a picture%s whose shorter side was resized to\n * %d pixels (%s, as Pillow does it), and of "
+        "that ",
+        e->exif ? ", turned as its EXIF orientation says," : "", e->resize, e->interpolation);
+    add(h, "the middle, %d x %d pixels of %s.\n * The predictor itself does the rest. */\n", e->net->w, e->net->h,
         e->net->c == 3 ? "red, green and blue" : "grey");
 }
 

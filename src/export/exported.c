@@ -37,7 +37,8 @@ static rc_status take(const rc_saved_model *model, rc_exported *e)
                        .task_end = head->task_end,
                        .class_name = (const char *const *)model->class_name,
                        .resize = model->config.resize > size ? model->config.resize : size,
-                       .interpolation = model->config.interpolation};
+                       .interpolation = model->config.interpolation,
+                       .exif = model->config.exif};
     memcpy(e->mean, l->augment.mean, sizeof e->mean);
     memcpy(e->std, l->augment.std, sizeof e->std);
     RC_TRY(be->sync(be));
@@ -153,6 +154,7 @@ rc_status rc_exported_describe(const rc_exported *e, rc_export_put *put, void *t
     snprintf(number, sizeof number, "%d", e->resize);
     put(to, "recollect.resize", number);
     put(to, "recollect.interpolation", e->interpolation);
+    put(to, "recollect.exif", e->exif ? "true" : "false");
     snprintf(number, sizeof number, "%d", e->net->h);
     put(to, "recollect.size", number);
     put(to, "recollect.channels", e->net->c == 3 ? "rgb" : "grey");

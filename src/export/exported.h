@@ -21,6 +21,7 @@ typedef struct rc_exported {
     float mean[4], std[4];         /* (net->c): value = (byte / 255 - mean) / std */
     int resize;                    /* the shorter side of a picture before the middle is cut out */
     const char *interpolation;     /* how it is resized: bilinear or bicubic, as Pillow has them */
+    bool exif;                     /* before that it is turned as its EXIF orientation says */
 } rc_exported;
 
 /* The model must outlive it. RC_UNSUPPORTED: the net has a layer that no format has. RC_NUMERIC: a normalisation that

@@ -44,6 +44,7 @@ cmp -s model.safetensors before || fail "the model was written"
 
 expect 0 "net.h: " export model.safetensors --onnx net.onnx --torch net.safetensors --c-header net.h
 cat net.onnx net.safetensors net.h >first
+grep -aqF '"recollect.exif":"true"' net.safetensors || fail "it is not said that pictures are turned"
 echo mine >net.h
 expect 1 "replace it with --force" export model.safetensors --onnx other.onnx --c-header net.h
 [ "$(cat net.h)" = mine ] || fail "a file was replaced without --force"

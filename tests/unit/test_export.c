@@ -136,7 +136,8 @@ static void make_subject(subject *s, bool bias)
                          .mean = {0.4f, 0.5f, 0.6f},
                          .std = {0.2f, 0.3f, 0.25f},
                          .resize = 11,
-                         .interpolation = "bilinear"};
+                         .interpolation = "bilinear",
+                         .exif = true};
     s->be->write_real(s->be, s->classifier.backbone.param, s->e.param, s->net.params);
     s->be->write_real(s->be, s->classifier.backbone.running, s->e.running, s->net.running);
     s->be->write_real(s->be, s->classifier.head.weight, s->e.head, (size_t)CLASSES * 5);
@@ -333,6 +334,7 @@ static void a_graph_has_every_layer(void **state)
     assert_true(says(inside(named(model, 14, 1, "recollect.resize"), 2), "11"));
     assert_true(says(inside(named(model, 14, 1, "recollect.size"), 2), "20"));
     assert_true(says(inside(named(model, 14, 1, "recollect.net"), 2), "everything"));
+    assert_true(says(inside(named(model, 14, 1, "recollect.exif"), 2), "true"));
     assert_true(says(inside(named(model, 14, 1, "recollect.classes"), 2),
                      "[\"cat\",\"a \\\"b\\\"\\\\\",\"?\?/*/%d\",\"\xC3\xA4\\n7\"]"));
     message graph = inside(model, 7);
@@ -483,6 +485,28 @@ static void a_header_tells_of_the_temperature(void **state)
     drop_subject(&s);
 }
 
+/* It says whether pictures are turned, as they are for the model. */
+static void a_header_tells_how_pictures_are_prepared(void **state)
+{
+    (void)state;
+    static const char *const told[] = {"a picture whose shorter",
+                                       "a picture, turned as its EXIF orientation says, whose"};
+    subject s;
+    make_subject(&s, false);
+    for (int i = 0; i < 2; i++) {
+        char *text;
+        size_t size;
+        s.e.exif = i == 1;
+        SUCCEEDS(rc_export_c_header(&s.e, in_folder("x.h"), true));
+        SUCCEEDS(rc_file_read(path, 1 << 20, &text, &size));
+        assert_non_null(strstr(text, told[i]));
+        assert_non_null(strstr(text, " * 11 pixels (bilinear, as Pillow does it), and of that the middle, 12 x 20 "));
+        rc_free(NULL, text);
+    }
+    remove(path);
+    drop_subject(&s);
+}
+
 /* ---- PyTorch ----------------------------------------------------------------------------------------------------- */
 
 static const float *floats_of(const rc_safetensors *file, const char *name, int64_t rows, int64_t columns)
@@ -504,10 +528,12 @@ static void tensors_have_the_names_of_the_published_net(void **state)
     subject s;
     rc_safetensors *file;
     make_subject(&s, false);
+    s.e.exif = false;
     SUCCEEDS(rc_export_torch(&s.e, in_folder("own.safetensors"), false));
     SUCCEEDS(rc_safetensors_open(path, &file));
     assert_string_equal(rc_safetensors_metadata(file, "format"), "pt");
     assert_string_equal(rc_safetensors_metadata(file, "recollect.interpolation"), "bilinear");
+    assert_string_equal(rc_safetensors_metadata(file, "recollect.exif"), "false");
     assert_memory_equal(floats_of(file, "head.classifiers.0.weight", 3, 5), s.e.head, 15 * 4);
     assert_memory_equal(floats_of(file, "head.classifiers.1.weight", 1, 5), s.e.head + 15, 5 * 4);
     assert_memory_equal(floats_of(file, "backbone.a_bn.running_var", 4, 0), s.e.running + 4, 4 * 4);
@@ -617,6 +643,7 @@ int main(void)
         cmocka_unit_test(a_graph_has_every_layer),
         cmocka_unit_test(a_header_has_the_bits_of_the_reference),
         cmocka_unit_test(a_header_tells_of_the_temperature),
+        cmocka_unit_test(a_header_tells_how_pictures_are_prepared),
         cmocka_unit_test(tensors_have_the_names_of_the_published_net),
         cmocka_unit_test(biases_stand_beside_the_rows_of_their_task),
         cmocka_unit_test(what_no_format_has_is_refused),
