@@ -200,12 +200,12 @@ static rc_status push_integer(rc_pickle *p, int size)
                                           .integer = size == 4 ? (int64_t)(int32_t)value : (int64_t)value});
 }
 
-/* Eight bytes of a number that nobody asks for. */
-static rc_status push_real(rc_pickle *p)
+/* So many bytes of a number that nobody asks for. */
+static rc_status push_real(rc_pickle *p, size_t size)
 {
-    if (p->size - p->at < 8)
+    if (p->size - p->at < size)
         return damaged(p, "unexpected end");
-    p->at += 8;
+    p->at += size;
     return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_REAL});
 }
 
@@ -221,14 +221,16 @@ static rc_status push_string(rc_pickle *p, int size)
     return push_node(p, &text);
 }
 
-/* A long integer of at most 8 bytes, two's complement. */
+/* A long integer, two's complement. One of more than 8 bytes, such as a random seed, is not kept. */
 static rc_status push_long(rc_pickle *p)
 {
     uint32_t size;
     uint64_t value = 0;
     RC_TRY(take_number(p, 1, &size));
-    if (size > 8 || size > p->size - p->at)
-        return damaged(p, "a number of more than 8 bytes");
+    if (size > 8)
+        return push_real(p, size);
+    if (size > p->size - p->at)
+        return damaged(p, "unexpected end");
     for (uint32_t i = 0; i < size; i++)
         value |= (uint64_t)p->data[p->at++] << (8 * i);
     if (size > 0 && size < 8 && value >> (8 * size - 1) != 0)
@@ -378,12 +380,31 @@ static rc_status name_storage(rc_pickle *p)
     return push_node(p, &storage);
 }
 
+/* OrderedDict([[key, value], ...]), as Python 2 writes it: function and arguments, the two topmost values, become a
+ * dictionary. */
+static rc_status make_dictionary(rc_pickle *p, uint32_t pairs)
+{
+    p->stack.used -= 2;
+    RC_TRY(push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_DICTIONARY}));
+    uint32_t made = peek(p, 0);
+    for (uint32_t at = rc_pickle_node_at(p, pairs)->head; at != 0; at = rc_pickle_cell_at(p, at)->next) {
+        const rc_pickle_node *pair = rc_pickle_node_at(p, rc_pickle_cell_at(p, at)->value);
+        if ((pair->kind != RC_PICKLE_LIST && pair->kind != RC_PICKLE_TUPLE) || pair->count != 2)
+            return damaged(p, "a dictionary of something else than pairs");
+        for (int i = 0; i < 2; i++)
+            RC_TRY(append(p, made, rc_pickle_element_number(p, pair, i)));
+    }
+    return RC_OK;
+}
+
 /* What functions make of their arguments that stay as they are: PyTorch's, and sets, which are lists here. */
 static rc_status make_of_arguments(rc_pickle *p, int64_t which, const rc_pickle_node *arguments)
 {
     uint32_t number = rc_pickle_element_number(p, arguments, 0);
     const rc_pickle_node *first = rc_pickle_node_at(p, number);
     rc_pickle_node made = *arguments;
+    if (which == ORDERED_DICTIONARY && arguments->count == 1 && first->kind == RC_PICKLE_LIST)
+        return make_dictionary(p, number);
     if (which == ORDERED_DICTIONARY && arguments->count == 0) {
         made.kind = RC_PICKLE_DICTIONARY;
     } else if (which == REBUILD_TENSOR && first->kind == RC_PICKLE_STORAGE) {
@@ -481,7 +502,7 @@ static rc_status execute(rc_pickle *p, uint8_t instruction)
     case 'M': return push_integer(p, 2);
     case 'J': return push_integer(p, 4);
     case 0x8A: return push_long(p);
-    case 'G': return push_real(p);
+    case 'G': return push_real(p, 8);
     case 'U': /* 8-bit string, bytes, UTF-8: short */
     case 'C':
     case 0x8C: return push_string(p, 1);

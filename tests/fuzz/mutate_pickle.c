@@ -87,6 +87,7 @@ static void put_code(fuzz_input *in, size_t at)
                  {"U\1a", 3},
                  {"J\xff\xff\xff\xff", 5},
                  {"\x8a\1\x80", 3},
+                 {"\x8a\x9\0\0\0\0\0\0\0\x80\0", 11},
                  {".", 1},
                  {"r\xff\xff\xff\x7f", 5},
                  {"j\xff\xff\xff\x7f", 5},

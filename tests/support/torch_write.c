@@ -119,7 +119,7 @@ static void put_tensor(bytes *b, const rc_named_tensor *tensor, int number, cons
     put_numbers(b, stride, tensor->dims);
     put_text(b, "\x89");
     put_function(b, "collections", "OrderedDict", style->framed);
-    put_text(b, ")RtR");
+    put_text(b, style->python2 ? "]\x85RtR" : ")RtR");
 }
 
 static bytes write_pickle(const rc_named_tensor *tensors, int count, const torch_style *style)
@@ -130,13 +130,18 @@ static bytes write_pickle(const rc_named_tensor *tensors, int count, const torch
         put_string(&b, "epoch", style->framed);
         put_integer(&b, 7);
         put_text(&b, "s");
+        put_string(&b, "seed", style->framed);
+        put(&b, "\x8A\x09\1\2\3\4\5\6\7\x80\0s", 12); /* 2^63 and more */
         put_string(&b, style->inside, style->framed);
     }
     put_function(&b, "collections", "OrderedDict", style->framed);
-    put_text(&b, ")R(");
-    for (int i = 0; i < count; i++)
+    put_text(&b, style->python2 ? "](" : ")R(");
+    for (int i = 0; i < count; i++) {
+        put_text(&b, style->python2 ? "](" : "");
         put_tensor(&b, &tensors[i], i, style);
-    put_text(&b, "u}"); /* as a module's state_dict() has an attribute */
+        put_text(&b, style->python2 ? "e" : "");
+    }
+    put_text(&b, style->python2 ? "e\x85R}" : "u}"); /* as a module's state_dict() has an attribute */
     put_string(&b, "_metadata", style->framed);
     put_text(&b, style->inside != NULL ? "}sbs." : "}sb.");
     put_pickle(&whole, b, style->framed);

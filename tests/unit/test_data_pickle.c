@@ -111,8 +111,9 @@ static const struct {
     {P("q\5."), NEAR("nothing to remember", 4)},
     {P("\224."), NEAR("nothing to remember", 3)},
     {P("}r\0\0\20\0."), NEAR("nothing to remember", 8)},
-    {P("}\212\11."), NEAR("a number of more than 8 bytes", 5)},
-    {P("}\212\3\1\1"), NEAR("a number of more than 8 bytes", 5)},
+    {P("}\212\11."), NEAR("unexpected end", 5)},
+    {P("}\212\3\1\1"), NEAR("unexpected end", 5)},
+    {P("\212\11\0\0\0\0\0\0\0\200\0."), NO_DICTIONARY("a number")},
     {P("\223."), NEAR("a function whose name is no string", 3)},
     {P("U\1x\223."), NEAR("a function whose name is no string", 6)},
     {P("U\1x}\223."), NEAR("a function whose name is no string", 7)},
@@ -124,6 +125,10 @@ static const struct {
     {P("cnumpy\nndarray\n)R."), NEAR("a call that recollect does not know", 19)},
     {P("c__builtin__\nset\n)R."), NEAR("a call that recollect does not know", 21)},
     {P("ccollections\nOrderedDict\nK\1\205R."), NEAR("a call that recollect does not know", 31)},
+    {P("ccollections\nOrderedDict\n]]\206R."), NEAR("a call that recollect does not know", 31)},
+    {P("ccollections\nOrderedDict\n]K\1a\205R."), NEAR("a dictionary of something else than pairs", 33)},
+    {P("ccollections\nOrderedDict\n](](K\1K\2K\3ee\205R."), NEAR("a dictionary of something else than pairs", 41)},
+    {P("ccollections\nOrderedDict\n](](K\1K\2e](K\1ee\205R."), NEAR("a dictionary of something else than pairs", 44)},
     {P("ctorch\nSize\n]\205R."), NEAR("a call that recollect does not know", 17)},
     {P("ctorch._utils\n_rebuild_parameter\n" STORAGE "\205R."), NEAR("a call that recollect does not know", 80)},
     {P(TENSOR "K\1\205R."), NEAR("a call that recollect does not know", 39)},
@@ -295,6 +300,8 @@ static void every_instruction_makes_its_value(void **state)
     assert_list((program)P("}U\1ac__builtin__\nset\n](K\1K\2e\205Rs."), "1 2 ");
     assert_list((program)P("}U\1acbuiltins\nfrozenset\n]K\3a\205Rs."), "3 ");
     assert_list((program)P("ccollections\nOrderedDict\n)RU\1a]K\4as}b."), "4 ");
+    assert_list((program)P("ccollections\nOrderedDict\n](](U\1bK\5eU\1a](K\6K\7e\206e\205RU\1cK\1s."), "6 7 ");
+    assert_list((program)P("ccollections\nOrderedDict\n]\205RU\1a]K\4as."), "4 ");
 }
 
 /* More values than any block begins with. */
@@ -327,7 +334,8 @@ static void long_lists_are_whole(void **state)
 static void values_are_asked_for_by_key_and_kind(void **state)
 {
     (void)state;
-    rc_pickle *pickle = parse((program)P("}(K\1K\2U\1nK\5U\1l](U\1xG\0\0\0\0\0\0\0\0eU\1t)U\1n}u."));
+    rc_pickle *pickle = parse(
+        (program)P("}(K\1K\2U\1s\212\11\0\0\0\0\0\0\0\200\0U\1nK\5U\1l](U\1xG\0\0\0\0\0\0\0\0eU\1t)U\1n}u."));
     rc_pickle_list list;
     rc_pickle_array array;
     int64_t value;
@@ -339,6 +347,8 @@ static void values_are_asked_for_by_key_and_kind(void **state)
     data_assert_words("'x' has no 'none'");
     assert_int_equal(rc_pickle_get_integer(pickle, "t", &value), RC_FORMAT);
     data_assert_words("'x': 't' is a tuple, expected a number");
+    assert_int_equal(rc_pickle_get_integer(pickle, "s", &value), RC_FORMAT); /* too long for us */
+    data_assert_words("'x': 's' is a number, expected a number");
     assert_int_equal(rc_pickle_get_list(pickle, "n", &list), RC_FORMAT);
     data_assert_words("'x': 'n' is a number, expected a list");
     assert_int_equal(rc_pickle_get_array(pickle, "l", &array), RC_FORMAT);

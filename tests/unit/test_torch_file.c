@@ -174,6 +174,8 @@ static const torch_style styles[] = {{0},
                                      {.large = true, .deflated = true, .framed = true},
                                      {.inside = "state_dict", .prefix = "module."},
                                      {.old = true, .inside = "model_state_dict"},
+                                     {.old = true, .python2 = true},
+                                     {.python2 = true, .inside = "state_dict"},
                                      {.inside = "model"}};
 enum { STYLES = sizeof styles / sizeof *styles };
 
