@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/half.h"
 #include "base/memory.h"
 #include "cil/head_fit.h"
 #include "cil/minimise.h"
@@ -53,7 +54,10 @@ static size_t work_bytes(const work *w)
     size_t factors = w->learner->class_factor != NULL
                          ? (known + n_new) * rc_factor_numbers(w->d) * (sizeof(double) + sizeof(float))
                          : 0;
-    return numbers * sizeof(double) + known * (d + 1) * sizeof(float) + drawn + factors +
+    size_t variances = w->learner->class_variance != NULL
+                           ? (known + n_new) * d * sizeof(float) + n_new * d * sizeof(double)
+                           : 0;
+    return numbers * sizeof(double) + known * (d + 1) * sizeof(float) + drawn + factors + variances +
            rc_head_fit_bytes(w->examples, w->width, w->rows);
 }
 
@@ -480,12 +484,18 @@ static rc_status write_covariance(work *w, double *scatter, float *host)
     return be->sync(be);
 }
 
-static rc_status write_means(work *w, void *to, float *host)
+/* Classes with variances of their own keep both in 16 bits. */
+static float rounded(double value, bool halves)
+{
+    return halves ? rc_half_to_float(rc_half_from_float((float)value)) : (float)value;
+}
+
+static rc_status write_means(work *w, void *to, bool halves, float *host)
 {
     rc_backend *be = w->learner->backend;
     size_t d = (size_t)w->d, count = (size_t)w->lesson->n_new * d;
     for (size_t i = 0; i < count; i++)
-        host[i] = (float)(w->mean[i] + w->centre[i % d]);
+        host[i] = rounded(w->mean[i] + w->centre[i % d], halves);
     be->write_real(be, to, host, count);
     return be->sync(be);
 }
@@ -498,7 +508,7 @@ static rc_status keep_means(work *w)
     float *host = rc_alloc_zeroed(NULL, n_new, d * sizeof *host);
     rc_status status = host != NULL ? rc_learner_grow_taught(l, w->lesson->n_new) : RC_OUT_OF_MEMORY;
     if (status == RC_OK)
-        status = write_means(w, rc_real_at(l->backend, l->taught_mean, before * d), host);
+        status = write_means(w, rc_real_at(l->backend, l->taught_mean, before * d), false, host);
     rc_free(NULL, host);
     return status;
 }
@@ -525,29 +535,56 @@ static rc_status write_factors(work *w, double *shared, float *factor)
     return status == RC_OK ? rc_learner_write_factors(l, factor) : status;
 }
 
-/* Where classes have factors, the new ones get some, too. */
-static rc_status read_factors(const work *w, float **factor)
+/* Variances of the new classes behind those of the known ones; variance (known + n_new, d). */
+static rc_status write_variances(work *w, float *variance)
 {
-    const rc_learner *l = w->learner;
-    size_t numbers = rc_factor_numbers(w->d), known = (size_t)w->known;
-    *factor = NULL;
-    if (l->class_factor == NULL)
-        return RC_OK;
-    *factor = rc_alloc_zeroed(NULL, known + (size_t)w->lesson->n_new, numbers * sizeof **factor);
-    if (*factor == NULL)
+    rc_learner *l = w->learner;
+    rc_backend *be = l->backend;
+    size_t d = (size_t)w->d, known = (size_t)w->known, n_new = (size_t)w->lesson->n_new;
+    double *own = rc_alloc_zeroed(NULL, n_new, d * sizeof *own);
+    if (own == NULL)
         return RC_OUT_OF_MEMORY;
-    l->backend->read_real(l->backend, *factor, l->class_factor, known * numbers);
-    return l->backend->sync(l->backend);
+    for (int i = 0; i < w->lesson->count; i++) {
+        int class = new_class(w, i);
+        for (size_t j = 0; j < d && class >= 0; j++) {
+            double beyond = feature_of(w, i)[j] - w->mean[(size_t) class * d + j];
+            own[(size_t) class * d + j] += beyond * beyond / w->images[class];
+        }
+    }
+    for (size_t i = 0; i < n_new * d; i++)
+        variance[known * d + i] = rounded(own[i], true);
+    rc_free(NULL, own);
+    RC_TRY(rc_learner_keep_variances(l));
+    be->write_real(be, l->class_variance, variance, (known + n_new) * d);
+    return be->sync(be);
 }
 
+/* What known classes have, and room for the new ones behind it: (known + n_new, numbers). NULL: they have none. */
+static rc_status read_known(const work *w, const void *from, size_t numbers, float **rows)
+{
+    rc_backend *be = w->learner->backend;
+    size_t known = (size_t)w->known;
+    *rows = NULL;
+    if (from == NULL)
+        return RC_OK;
+    *rows = rc_alloc_zeroed(NULL, known + (size_t)w->lesson->n_new, numbers * sizeof **rows);
+    if (*rows == NULL)
+        return RC_OUT_OF_MEMORY;
+    be->read_real(be, *rows, from, known * numbers);
+    return be->sync(be);
+}
+
+/* Where classes have factors or variances, the new ones get some, too. */
 static rc_status extend_statistics(work *w)
 {
     rc_learner *l = w->learner;
     size_t d = (size_t)w->d, n_new = (size_t)w->lesson->n_new;
-    float *factor;
+    float *factor = NULL, *variance = NULL;
     if (l->class_mean == NULL)
         return keep_means(w);
-    rc_status status = read_factors(w, &factor);
+    rc_status status = read_known(w, l->class_factor, rc_factor_numbers(w->d), &factor);
+    if (status == RC_OK)
+        status = read_known(w, l->class_variance, d, &variance);
     double *scatter = rc_alloc_zeroed(NULL, d, d * sizeof *scatter);
     float *host = rc_alloc_zeroed(NULL, d > n_new ? d : n_new, d * sizeof *host);
     if (scatter == NULL || host == NULL)
@@ -555,12 +592,15 @@ static rc_status extend_statistics(work *w)
     if (status == RC_OK)
         status = rc_learner_grow_statistics(l);
     if (status == RC_OK)
-        status = write_means(w, rc_real_at(l->backend, l->class_mean, (size_t)w->known * d), host);
+        status = write_means(w, rc_real_at(l->backend, l->class_mean, (size_t)w->known * d), variance != NULL, host);
     if (status == RC_OK)
         status = write_covariance(w, scatter, host);
+    if (status == RC_OK && variance != NULL)
+        status = write_variances(w, variance);
     if (status == RC_OK && factor != NULL)
         status = write_factors(w, scatter, factor);
     rc_free(NULL, factor);
+    rc_free(NULL, variance);
     rc_free(NULL, scatter);
     rc_free(NULL, host);
     return status;

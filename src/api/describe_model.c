@@ -85,7 +85,9 @@ static void put_stored(const out *o, const rc_saved_model *model, const rc_kept 
         else
             put(o, "kept of images %s: %d class means%s of %d features; no image is in the file", bytes,
                 l->statistics_classes,
-                l->class_factor != NULL ? ", as many covariances and a shared one" : " and one covariance",
+                l->class_factor != NULL     ? ", as many covariances and a shared one"
+                : l->class_variance != NULL ? ", the variances of each class and one covariance"
+                                            : " and one covariance",
                 l->student.head.d);
     }
     if (model->unknown_bytes > 0)

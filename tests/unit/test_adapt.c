@@ -467,6 +467,66 @@ static float *features_of(const recollect_model *model, const api_data *data, in
     return feature;
 }
 
+static void find_variances(void *user, const char *text)
+{
+    bool *found = user;
+    *found = *found || strstr(text, ": 5 class means, the variances of each class and one covariance of ") != NULL;
+}
+
+/* Where classes have variances of their own, the new ones get those of their features; all of it in the 16 bits that a
+ * file has. */
+static void variances_of_classes_go_on(void **state)
+{
+    (void)state;
+    bool found = false;
+    void *file;
+    size_t size;
+    recollect_model *model, *again;
+    SUCCEEDS(recollect_model_create(context, &model));
+    api_set_quick(model, 40);
+    SUCCEEDS(recollect_model_set(model, "method", "cwd+"));
+    SUCCEEDS(recollect_model_set(model, "plus_variances", "true"));
+    SUCCEEDS(recollect_learn(model, &old.images, old.labels, old.names, OLD, NULL));
+    SUCCEEDS(recollect_model_set(model, "adapt", "head"));
+    const rc_learner *l = &model->saved.learner;
+    size_t d = (size_t)l->student.head.d, all = (OLD + NEW) * d;
+    float *was = calloc(OLD * d, sizeof *was), *now = calloc(2 * all, sizeof *now), *mean = now + all;
+    double *own = calloc(2 * NEW * d, sizeof *own), *variance = own + NEW * d;
+    assert_non_null(l->class_variance);
+    read_reals(model, l->class_variance, OLD * d, was);
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+    SUCCEEDS(recollect_model_save_memory(model, &file, &size));
+    SUCCEEDS(recollect_model_load_memory(context, file, size, &again));
+    assert_non_null(l->class_variance);
+    read_reals(model, l->class_variance, all, now);
+    read_reals(model, l->class_mean, all, mean);
+    assert_memory_equal(now, was, OLD * d * sizeof *was);
+    float *feature = features_of(model, &new, NEW * IMAGES);
+    for (size_t i = 0; i < NEW * IMAGES * d; i++)
+        own[(size_t) new.labels[i / d] * d + i % d] += (double)feature[i] / IMAGES;
+    for (size_t i = 0; i < NEW * IMAGES * d; i++) {
+        size_t at = (size_t) new.labels[i / d] * d + i % d;
+        variance[at] += ((double)feature[i] - own[at]) * ((double)feature[i] - own[at]) / IMAGES;
+    }
+    for (size_t i = 0; i < NEW * d; i++) { /* 11 bits, and 2^-24 where numbers are small */
+        assert_true(fabs((double)mean[OLD * d + i] - own[i]) < 1e-5 + 0x1p-11 * fabs(own[i]));
+        assert_true(fabs((double)now[OLD * d + i] - variance[i]) < 1e-6 + 0x1p-11 * 1.001 * variance[i]);
+    }
+    float *loaded = calloc(2 * all, sizeof *loaded);
+    assert_non_null(again->saved.learner.class_variance);
+    read_reals(again, again->saved.learner.class_variance, all, loaded);
+    read_reals(again, again->saved.learner.class_mean, all, loaded + all);
+    assert_memory_equal(now, loaded, 2 * all * sizeof *now);
+    SUCCEEDS(recollect_describe_model(again, 0, find_variances, &found));
+    assert_true(found);
+    void *blocks[] = {was, now, own, feature, loaded};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        free(blocks[i]);
+    recollect_free(file);
+    recollect_model_destroy(&again);
+    recollect_model_destroy(&model);
+}
+
 static void find_means(void *user, const char *text)
 {
     bool *found = user;
@@ -1016,6 +1076,7 @@ static void memory_that_runs_out_is_said(void **state)
     for (int i = 0; i < NEW * IMAGES; i++)
         labels[i] = OLD + new.labels[i];
     recollect_model *model = load(true);
+    SUCCEEDS((recollect_status)rc_learner_keep_variances(&model->saved.learner));
     int n = 1;
     for (bool failed = true; failed; n++) {
         rc_saved_model taught = {.config = model->saved.config};
@@ -1046,6 +1107,7 @@ int main(void)
         cmocka_unit_test(new_classes_are_level_with_old_ones_at_the_centre),
         cmocka_unit_test(a_centre_that_nothing_tells_is_that_of_the_new_images),
         cmocka_unit_test(class_statistics_go_on),
+        cmocka_unit_test(variances_of_classes_go_on),
         cmocka_unit_test(means_of_the_head_s_lessons_are_kept),
         cmocka_unit_test(the_next_lesson_is_the_fit_with_stand_ins),
         cmocka_unit_test(class_statistics_give_stand_ins),
