@@ -557,7 +557,7 @@ typedef struct recollect_outputs {
     float *probabilities;     /* (count, top) */
     float *unfamiliarity;     /* (count): as recollect_predict has it */
     int32_t *nearest;         /* (count): the label of the class whose features are nearest, which need not be the most
-                              probable one; -1 if the model has no class statistics */
+                              probable one; -1 if the model has no class statistics, or of one image a class */
     float *features;          /* (count, recollect_model_features()): the image as the last layer but one sees it */
     recollect_status *status; /* (count): whether each picture could be read. With it a picture that cannot be read
                               does not stop the call: its labels and `nearest` are -1, its numbers NaN, and `log`

@@ -67,7 +67,7 @@ static rc_status measure_new(const rc_saved_model *model, const rc_held_out *hel
         if (held_out->label[images->labels[i]] >= held_out->known)
             index[(*count)++] = i;
     rc_status status = begin(&m, model, *count);
-    if (status == RC_FORMAT) { /* the features have no spread: a model without scores is better than none */
+    if (status == RC_FORMAT) { /* no covariance: a model without scores is better than none */
         *count = 0;
         status = RC_OK;
     } else if (status == RC_OK) {
@@ -136,6 +136,9 @@ const char *rc_calibration_lacks(const rc_saved_model *model, rc_score_kind kind
     bool some = false;
     if (rc_calibration_covers(c, model->learner.student.head.classes) && c->kind == kind)
         return NULL;
+    if (kind == RC_SCORE_ENTROPY && model->learner.class_mean != NULL)
+        return "the model cannot tell how strange images are: it learnt every class from one image, or from equal "
+               "ones; learn from more of them";
     for (int i = 0; i < c->lessons; i++)
         some = some || c->lesson[i].scores > 0;
     return some ? "the model cannot tell how strange images are: some lessons held out fewer than 20 images to measure "

@@ -21,7 +21,7 @@ typedef struct metric {
 struct rc_unfamiliarity {
     int logits; /* classes of the head */
     int d;
-    bool statistics;   /* the model has some; else what follows is empty */
+    bool statistics;   /* the model has some that tell distances; else nobody reads what follows */
     int *label;        /* (class.means) */
     metric class, all; /* of the classes; of all that the model has seen */
     double *white;     /* (d): scratch */
@@ -116,7 +116,6 @@ static rc_status read_statistics(rc_unfamiliarity *u, const rc_learner *l, rc_ba
 {
     size_t d = (size_t)u->d, classes = (size_t)l->statistics_classes;
     float *host = rc_alloc_zeroed(NULL, d * d + classes * d, sizeof *host);
-    u->statistics = true;
     u->label = rc_alloc_zeroed(NULL, classes, sizeof *u->label);
     u->white = rc_alloc_zeroed(NULL, d, sizeof *u->white);
     rc_status status = host != NULL && u->label != NULL && u->white != NULL ? RC_OK : RC_OUT_OF_MEMORY;
@@ -129,7 +128,9 @@ static rc_status read_statistics(rc_unfamiliarity *u, const rc_learner *l, rc_ba
         backend->read_real(backend, host + d * d, l->class_mean, classes * d);
         status = backend->sync(backend); /* was all of it read? */
     }
-    if (status == RC_OK)
+    for (size_t i = 0; status == RC_OK && i < d * d; i++)
+        u->statistics = u->statistics || host[i] != 0; /* NaN is not, either */
+    if (status == RC_OK && u->statistics)
         status = build(u, host, host + d * d, (int)classes);
     rc_free(NULL, host);
     return status;

@@ -11,7 +11,7 @@
  * give a bad one. The third is the entropy of the probabilities: strangers of the same kind lie near, but between the
  * classes. The distance alone misses these, and the entropy alone misses what lies far from every class.
  *
- * Without class statistics: the entropy alone.
+ * Without class statistics, and where S is 0, because every class was learnt from one image: the entropy alone.
  *
  * docs/unfamiliarity.md compares this with other scores. model/calibration.h makes a false-alarm rate of it. */
 #ifndef RC_API_UNFAMILIARITY_H
@@ -31,7 +31,7 @@ void rc_unfamiliarity_destroy(rc_unfamiliarity *unfamiliarity); /* NULL is fine 
 rc_score_kind rc_unfamiliarity_kind(const rc_unfamiliarity *unfamiliarity);
 
 /* The score of an image with these logits (classes of the head) and features (d). *nearest is the class whose mean is
- * nearest; -1: the model has no class statistics. NaN where the score is not finite. */
+ * nearest; -1: the score is the entropy alone. NaN where the score is not finite. */
 double rc_unfamiliarity_score(rc_unfamiliarity *unfamiliarity, const float *logits, const float *feature, int *nearest);
 
 /* The score as callers get it: log(1 + exp(score)), which has the same order and is above 0. */

@@ -238,6 +238,24 @@ static void a_model_without_held_out_images_says_so(void **state)
     recollect_model_destroy(&few);
 }
 
+/* That is a sound model: nothing warns of damage. */
+static void a_model_of_one_image_a_class_says_so(void **state)
+{
+    (void)state;
+    api_data one;
+    recollect_model *m;
+    api_data_make(&one, 0, CLASSES, 1, 3);
+    SUCCEEDS(recollect_model_create(context, &m));
+    api_set_quick(m, 4);
+    SUCCEEDS(recollect_model_set(m, "method", "cwd"));
+    SUCCEEDS(recollect_learn(m, &one.images, one.labels, one.names, CLASSES, NULL));
+    check_cannot_tell(m, "it learnt every class from one image, or from equal ones; learn from more of them");
+    assert_null(strstr(noted, "warning"));
+    assert_null(strstr(noted, "damaged"));
+    recollect_model_destroy(&m);
+    api_data_free(&one);
+}
+
 /* Entropy needs no statistics. */
 static void models_without_statistics_have_rates(void **state)
 {
@@ -305,6 +323,7 @@ int main(void)
         cmocka_unit_test(the_rate_is_kept_in_the_file),
         cmocka_unit_test(strangers_are_rejected_below_a_rate),
         cmocka_unit_test(a_model_without_held_out_images_says_so),
+        cmocka_unit_test(a_model_of_one_image_a_class_says_so),
         cmocka_unit_test(models_without_statistics_have_rates),
         cmocka_unit_test(later_lessons_add_their_own),
         cmocka_unit_test(later_lessons_of_other_scores_cannot_tell),

@@ -98,6 +98,24 @@ static void without_statistics_it_is_the_entropy(void **state)
     rc_unfamiliarity_destroy(u);
 }
 
+/* One image a class: nothing says how far images of a class lie from each other. */
+static void without_spread_it_is_the_entropy(void **state)
+{
+    (void)state;
+    static float mean[] = {0, 0, 1, 1}, covariance[] = {0, 0, 0, 0};
+    static const float logits[] = {1, 1}, feature[] = {5, -3};
+    rc_learner l = learner_of(2, 2, mean, 2, covariance);
+    rc_unfamiliarity *u;
+    int nearest = 3;
+    assert_int_equal(rc_unfamiliarity_create(&l, be, &u), RC_OK);
+    assert_int_equal(rc_unfamiliarity_kind(u), RC_SCORE_ENTROPY);
+    assert_true(fabs(rc_unfamiliarity_score(u, logits, feature, &nearest) - log(2)) < 1e-12);
+    assert_int_equal(nearest, -1);
+    rc_unfamiliarity_destroy(u);
+    covariance[3] = NAN; /* which is a damage */
+    assert_int_equal(rc_unfamiliarity_create(&l, be, &u), RC_FORMAT);
+}
+
 static void what_is_not_finite_has_no_score(void **state)
 {
     (void)state;
@@ -120,7 +138,7 @@ static void what_is_no_covariance_is_refused(void **state)
 {
     (void)state;
     static float mean[] = {0, 0}, none[] = {NAN, 0};
-    static float covariance[][4] = {{0, 0, 0, 0}, {-1, 0, 0, -1}, {1, 3, 3, 1}, {NAN, 0, 0, 1}, {1, 0, 0, INFINITY}};
+    static float covariance[][4] = {{-1, 0, 0, -1}, {1, 3, 3, 1}, {NAN, 0, 0, 1}, {1, 0, 0, INFINITY}};
     rc_unfamiliarity *u;
     for (size_t i = 0; i < sizeof covariance / sizeof *covariance; i++) {
         rc_learner l = learner_of(2, 2, mean, 1, covariance[i]);
@@ -155,6 +173,7 @@ int main(void)
         cmocka_unit_test(distance_and_entropy_are_those_of_numpy),
         cmocka_unit_test(classes_without_images_are_left_out),
         cmocka_unit_test(without_statistics_it_is_the_entropy),
+        cmocka_unit_test(without_spread_it_is_the_entropy),
         cmocka_unit_test(what_is_not_finite_has_no_score),
         cmocka_unit_test(what_is_no_covariance_is_refused),
         cmocka_unit_test(what_is_shown_is_positive_and_keeps_the_order),
