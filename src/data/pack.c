@@ -30,7 +30,8 @@ enum {
     AT_MEAN = 64,
     AT_STD = 80,
     AT_NAME = 96,
-    AT_END = 128
+    AT_EXIF = 128,
+    AT_END = 132
 };
 
 struct rc_pack {
@@ -126,6 +127,7 @@ void rc_pack_write_header(const rc_pack_facts *f, uint8_t *header)
     put_floats(header + AT_MEAN, f->mean);
     put_floats(header + AT_STD, f->std);
     memcpy(header + AT_NAME, f->name, RC_PACK_NAME - 1);
+    rc_pack_put32(header + AT_EXIF, (uint32_t)f->exif);
     rc_pack_put32(header + AT_CRC, header_crc(header));
 }
 
@@ -183,8 +185,8 @@ rc_status rc_pack_parse(const char *name, const uint8_t *header, uint64_t size, 
     if (memcmp(header, RC_PACK_MAGIC, AT_VERSION) != 0)
         return rc_fail(RC_FORMAT, "%s: not a pack; one begins with 'rcpack'", name);
     uint32_t version = rc_pack_get32(header + AT_VERSION);
-    if (version != RC_PACK_VERSION)
-        return rc_fail(RC_UNSUPPORTED, "%s: a pack of version %u, expected %d; pack the data again", name, version,
+    if (version < 1 || version > RC_PACK_VERSION)
+        return rc_fail(RC_UNSUPPORTED, "%s: a pack of version %u, expected 1 to %d; pack the data again", name, version,
                        RC_PACK_VERSION);
     if (rc_pack_get32(header + AT_CRC) != header_crc(header))
         return rc_fail(RC_FORMAT, "%s: the header of the pack is damaged: its checksum is another", name);
@@ -205,7 +207,9 @@ rc_status rc_pack_parse(const char *name, const uint8_t *header, uint64_t size, 
     if (end == NULL || rc_check_class_name(0, f->name, (size_t)(end - f->name)) != RC_OK)
         return rc_fail(RC_FORMAT, "%s: the name of the set in the pack is not printable UTF-8 of 1 to %d bytes", name,
                        RC_PACK_NAME - 1);
-    for (int i = AT_END; i < RC_PACK_HEADER; i++)
+    if (version > 1)
+        RC_TRY(take(name, header, AT_EXIF, "exif", RC_PACK_EXIF_NOT_SAID, RC_PACK_EXIF_IGNORED, &f->exif));
+    for (int i = version > 1 ? AT_END : AT_EXIF; i < RC_PACK_HEADER; i++)
         if (header[i] != 0)
             return rc_fail(RC_FORMAT, "%s: byte %d of the pack's header is %u, expected 0", name, i, header[i]);
     return check_size(name, size, f);
@@ -383,6 +387,12 @@ static rc_status compare(const char *path, const rc_data_settings *s, const rc_p
                        "the images of '%.400s' were made with resize %d (%s), and resize %d (%s) is asked for; ask for "
                        "the same (the settings 'resize' and 'interpolation'), or pack the data again",
                        path, f->resize, filter[f->interpolation], resize, filter[s->interpolation]);
+    bool applied = f->exif == RC_PACK_EXIF_APPLIED;
+    if (f->exif != RC_PACK_EXIF_NOT_SAID && applied == s->ignore_exif)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "the images of '%.400s' were made with exif %s, and exif %s is asked for; ask for the same (the "
+                       "setting 'exif'), or pack the data again with exif %s",
+                       path, applied ? "true" : "false", applied ? "false" : "true", applied ? "false" : "true");
     return RC_OK;
 }
 

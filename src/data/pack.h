@@ -3,7 +3,7 @@
  *
  *     0       header, RC_PACK_HEADER bytes, zero after the last field
  *               0  8 bytes "rcpack\r\n"        36  u32 classes
- *               8  u32 version, 1              40  u32 records to train on
+ *               8  u32 version, 2              40  u32 records to train on
  *              12  u32 CRC-32 of the header,   44  u32 records to test with
  *                  this field being zero       48  u64 bytes of the names
  *              16  u32 CRC-32 of table, names  56  u64 bytes of the file
@@ -11,6 +11,7 @@
  *              24  u32 channels, 1 or 3        96  char name[32] of the set, with a zero byte
  *              28  u32 resize: the shorter side before the middle was cut out
  *              32  u32 interpolation: 0 bilinear, 1 bicubic
+ *             128  u32 EXIF: an rc_pack_exif; version 1, which is read, too, has zero here
  *     4096    records (records, h, w, c) bytes: those to train on, then those to test with
  *     then    table: per record u32 label and u32 CRC-32 of the record
  *     then    names of the classes, each with its zero byte; they end the file
@@ -23,12 +24,19 @@
 
 #include "data/dataset.h"
 
-enum { RC_PACK_VERSION = 1, RC_PACK_HEADER = 4096, RC_PACK_ENTRY = 8, RC_PACK_NAME = 32 };
+enum { RC_PACK_VERSION = 2, RC_PACK_HEADER = 4096, RC_PACK_ENTRY = 8, RC_PACK_NAME = 32 };
 #define RC_PACK_MAGIC "rcpack\r\n"
+
+/* Were the pictures turned as their EXIF says? */
+typedef enum rc_pack_exif {
+    RC_PACK_EXIF_NOT_SAID, /* by version 1, and of a set that is not made of picture files: nothing can be compared */
+    RC_PACK_EXIF_APPLIED,
+    RC_PACK_EXIF_IGNORED
+} rc_pack_exif;
 
 /* What a header says. */
 typedef struct rc_pack_facts {
-    int side, channels, resize, interpolation, classes, train, test;
+    int side, channels, resize, interpolation, classes, train, test, exif;
     uint64_t names_bytes, file_bytes;
     uint32_t table_crc;
     float mean[4], std[4];

@@ -247,6 +247,7 @@ static rc_status begin(void *user, const rc_dataset *d, const rc_image_files *tr
     const rc_image_files *const files[] = {train, test};
     uint64_t job;
     RC_TRY(begin_shape(w, d));
+    w->facts.exif = w->settings->ignore_exif ? RC_PACK_EXIF_IGNORED : RC_PACK_EXIF_APPLIED;
     w->train_files = train->count;
     RC_TRY(job_of(w, d, files, &job));
     RC_TRY(resume(w, job, train->count + test->count));

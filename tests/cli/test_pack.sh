@@ -61,8 +61,11 @@ for method in finetune er; do
 done
 expect 1 "is a pack, whose test images stay as they are: the setting 'test_per_class'" "${run[@]}" --data set.pack \
     --out no --set test_per_class=3
+expect 1 "made with exif true, and exif false is asked for" "${run[@]}" --data set.pack --set exif=false --out no
+expect 0 "16 x 16 pixels" pack set --out unturned.pack --size 16 --exif false
 expect 0 "4 classes" learn set.pack --out model.safetensors --epochs 1 --set net_width=4 --threads 1
 expect 0 "320 images, 4 classes" eval model.safetensors set.pack
+expect 1 "made with exif false, and exif true is asked for" eval model.safetensors unturned.pack
 
 # ---- damage -------------------------------------------------------------------------------------------------------------
 printf '\377' | dd of=set.pack bs=1 seek=$((4096 + 768 * 1300 + 5)) conv=notrunc 2>/dev/null

@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* Another number in a field, or other bytes behind the header; the size of the file is told, most of the time. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
 {
-    static const int fields[] = {8, SIDE, CHANNELS, 28, 32, CLASSES, TRAIN, TEST, NAMES, FILE_BYTES, 64, 80, 96};
+    static const int fields[] = {8, SIDE, CHANNELS, 28, 32, CLASSES, TRAIN, TEST, NAMES, FILE_BYTES, 64, 80, 96, 128};
     fuzz_input in = fuzz_input_of(data, size, limit, seed);
     if (size < RC_PACK_HEADER || fuzz_one_in(&in, 16))
         return LLVMFuzzerMutate(data, size, limit);

@@ -217,9 +217,48 @@ static void lies_are_refused(void **state)
     LIE(memset(f.name, 0, sizeof f.name), "the name of the set in the pack is not printable");
     rc_pack_write_header(&facts, bytes);
     SUCCEEDS(read_all(bytes, whole_size));
-    bytes[8] = 2;
+    bytes[8] = 3;
     assert_int_equal(read_all(bytes, whole_size), RC_UNSUPPORTED);
-    data_assert_message("a pack of version 2, expected 1; pack the data again");
+    data_assert_message("a pack of version 3, expected 1 to 2; pack the data again");
+}
+
+/* Turns the pack into one of version 1, which has nothing behind the name of the set. */
+static void make_older(uint8_t *bytes)
+{
+    bytes[8] = 1;
+    memset(bytes + 128, 0, 4);
+    memset(bytes + 12, 0, 4);
+    rc_pack_put32(bytes + 12, rc_pack_crc(0, bytes, RC_PACK_HEADER));
+}
+
+static void pictures_are_turned_as_they_were_packed(void **state)
+{
+    (void)state;
+    rc_pack_result result;
+    rc_dataset packed;
+    rc_data_settings ignoring = reading;
+    ignoring.ignore_exif = true;
+    load_pack();
+    data_open("set.pack", NULL, &packed);
+    rc_dataset_close(&packed);
+    data_assert_refused("set.pack", &ignoring, RC_INVALID_ARGUMENT,
+                        "the images of 'set.pack' were made with exif true, and exif false is asked for; ask for the "
+                        "same (the setting 'exif'), or pack the data again with exif false");
+    SUCCEEDS(rc_pack_write("set", &ignoring, "ignored.pack", &result));
+    data_open("ignored.pack", &ignoring, &packed);
+    rc_dataset_close(&packed);
+    data_assert_refused("ignored.pack", &reading, RC_INVALID_ARGUMENT, "with exif false, and exif true is asked for");
+    /* An older pack does not say it, and nothing turns pictures that are drawn. */
+    make_older((uint8_t *)whole);
+    data_write("older.pack", whole, whole_size);
+    SUCCEEDS(rc_pack_write("procedural:2", &(rc_data_settings){.procedural_per_class = 2}, "drawn.pack", &result));
+    for (int i = 0; i < 2; i++) {
+        const rc_data_settings either = {.ignore_exif = i == 1};
+        data_open("older.pack", &either, &packed);
+        rc_dataset_close(&packed);
+        data_open("drawn.pack", &either, &packed);
+        rc_dataset_close(&packed);
+    }
 }
 
 /* ---- what was stopped -------------------------------------------------------------------------------------------- */
@@ -396,6 +435,7 @@ int main(void)
         IN_FOLDER(what_is_packed_is_what_was_read),
         IN_FOLDER(sets_in_memory_are_packed_too),
         IN_FOLDER(other_images_than_were_packed_are_refused),
+        IN_FOLDER(pictures_are_turned_as_they_were_packed),
         IN_FOLDER(every_flipped_bit_is_noticed),
         IN_FOLDER(every_cut_is_noticed),
         IN_FOLDER(lies_are_refused),

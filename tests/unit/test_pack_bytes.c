@@ -31,6 +31,7 @@ static const rc_pack_facts facts = {.side = 2,
                                     .classes = 2,
                                     .train = 1,
                                     .test = 1,
+                                    .exif = RC_PACK_EXIF_IGNORED,
                                     .names_bytes = 5,
                                     .file_bytes = 4096 + 2 * 12 + 2 * 8 + 5,
                                     .table_crc = 0x89ABCDEF,
@@ -41,11 +42,12 @@ static const rc_pack_facts facts = {.side = 2,
 static void every_field_has_its_place(void **state)
 {
     (void)state;
-    uint8_t header[RC_PACK_HEADER], expected[RC_PACK_HEADER] = "rcpack\r\n\1";
+    uint8_t header[RC_PACK_HEADER], expected[RC_PACK_HEADER] = "rcpack\r\n\2";
     static const uint8_t fields[] = "\357\315\253\211\2\0\0\0\3\0\0\0\3\1\0\0\1\0\0\0\2\0\0\0\1\0\0\0\1\0\0\0"
                                     "\5\0\0\0\0\0\0\0\55\20\0\0\0\0\0\0\0\0\0\77\0\0\200\76\0\0\200\77\0\0\0\0"
                                     "\0\0\0\76\0\0\200\77\0\0\0\77\0\0\0\0a set";
     memcpy(expected + 16, fields, sizeof fields - 1);
+    expected[128] = 2;
     uLong sum = crc32(0, expected, sizeof expected);
     for (int i = 0; i < 4; i++)
         expected[12 + i] = (uint8_t)(sum >> 8 * i);
@@ -53,7 +55,7 @@ static void every_field_has_its_place(void **state)
     assert_memory_equal(header, expected, sizeof header);
     rc_pack_facts found;
     SUCCEEDS(rc_pack_parse("p", header, facts.file_bytes, &found));
-    assert_memory_equal(&found.side, &facts.side, 7 * sizeof(int));
+    assert_memory_equal(&found.side, &facts.side, 8 * sizeof(int));
     assert_true(found.names_bytes == facts.names_bytes && found.file_bytes == facts.file_bytes);
     assert_int_equal(found.table_crc, facts.table_crc);
     assert_memory_equal(found.mean, facts.mean, sizeof facts.mean);
@@ -120,12 +122,15 @@ static void every_field_is_checked(void **state)
     } bytes[] = {
         {0, 'R', true, RC_FORMAT, "p: not a pack; one begins with 'rcpack'"},
         {7, '\r', true, RC_FORMAT, "p: not a pack; one begins with 'rcpack'"},
-        {8, 2, true, RC_UNSUPPORTED, "p: a pack of version 2, expected 1; pack the data again"},
-        {9, 1, true, RC_UNSUPPORTED, "p: a pack of version 257, expected 1; pack the data again"},
+        {8, 0, true, RC_UNSUPPORTED, "p: a pack of version 0, expected 1 to 2; pack the data again"},
+        {8, 1, true, RC_FORMAT, "p: byte 128 of the pack's header is 2, expected 0"},
+        {8, 3, true, RC_UNSUPPORTED, "p: a pack of version 3, expected 1 to 2; pack the data again"},
+        {9, 1, true, RC_UNSUPPORTED, "p: a pack of version 258, expected 1 to 2; pack the data again"},
         {12, -1, false, RC_FORMAT, "p: the header of the pack is damaged: its checksum is another"},
         {4095, 1, false, RC_FORMAT, "p: the header of the pack is damaged: its checksum is another"},
         {127, 'n', true, RC_OK, NULL}, /* behind the end of the name */
-        {128, 3, true, RC_FORMAT, "p: byte 128 of the pack's header is 3, expected 0"},
+        {128, 3, true, RC_FORMAT, "p: the pack has exif 3, expected 0 to 2"},
+        {132, 1, true, RC_FORMAT, "p: byte 132 of the pack's header is 1, expected 0"},
         {4095, 255, true, RC_FORMAT, "p: byte 4095 of the pack's header is 255, expected 0"},
     };
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
@@ -232,7 +237,7 @@ static void packs_are_opened_as_they_were_made(void **state)
     rc_dataset d;
     make_whole(bytes, 0, "ab\0c\0");
     data_write("it.pack", bytes, sizeof bytes);
-    const rc_data_settings made = {.resize = 0x103, .interpolation = RC_BICUBIC};
+    const rc_data_settings made = {.resize = 0x103, .interpolation = RC_BICUBIC, .ignore_exif = true};
     data_open("it.pack", &made, &d);
     assert_true(d.h == 2 && d.w == 2 && d.c == 3 && d.classes == 2 && d.train.count == 1 && d.test.count == 1);
     assert_string_equal(d.name, "a set");
@@ -258,6 +263,9 @@ static void packs_are_opened_as_they_were_made(void **state)
         {{.resize = 0x103}, MADE_WITH "resize 259 (bilinear)" THE_SAME},
         {{.resize = 4}, MADE_WITH "resize 4 (bilinear)" THE_SAME},
         {{.interpolation = RC_BICUBIC}, MADE_WITH "resize 2 (bicubic)" THE_SAME},
+        {{.resize = 0x103, .interpolation = RC_BICUBIC},
+         "the images of 'it.pack' were made with exif false, and exif true is asked for; ask for the same (the setting "
+         "'exif'), or pack the data again with exif true"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(rc_dataset_open("it.pack", &cases[i].settings, &d), RC_INVALID_ARGUMENT);

@@ -100,8 +100,8 @@ const rc_command rc_command_pack = {
                "killed goes on when the same command is given again. No image is ever read half: every record has a\n"
                "checksum, and a damaged one is refused by its number.",
     .examples = "  recollect pack photos --out photos.pack --size 64\n"
-                "  recollect pack imagenet100 --out imagenet100.pack --size 224 --resize 256\n"
-                "  recollect run imagenet100-10 --data imagenet100.pack --set resize=256 --out run",
+                "  recollect pack imagenet100 --out imagenet100.pack --size 224 --resize 256 --exif false\n"
+                "  recollect run imagenet100-10 --data imagenet100.pack --out run",
     .option = options,
     .options = OPTIONS,
     .run = run,
