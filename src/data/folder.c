@@ -17,16 +17,23 @@
 #include "data/set_part.h"
 #include "data/walk.h"
 
-/* Is there a picture in the folders in `folder` (levels 1), or in the folders in those (levels 2)? With `itself`, a
- * picture directly in it counts, too. */
-static rc_status holds_picture(const char *folder, int levels, bool itself, bool *found)
+enum { DEEPEST = RC_IMAGE_FILES_DEEPEST + 2 }; /* below the set: class folders lie in it, or in those of its parts */
+
+/* Is there a picture in the folders in the set? `folder` lies `depth` below it; `seen`: folders that were looked into.
+ * A folder called "train" in the place of a class is that of a whole set, whose classes must not become one class. */
+static rc_status holds_picture(const char *folder, int depth, rc_file_ids *seen, bool *found)
 {
     rc_listing listing;
     struct stat about;
+    int before;
     *found = false;
     RC_TRY(rc_file_look(folder, true, &about));
     if (!S_ISDIR(about.st_mode))
         return RC_OK;
+    RC_TRY(rc_file_ids_add(seen, &about, 1, &before));
+    if (before != 0)
+        return RC_OK;
+    bool itself = depth > 0, deeper = depth < 2 || rc_set_part_of(rc_base_name(folder)) == RC_SET_PARTS;
     RC_TRY(rc_listing_look(folder, &listing));
     for (int i = 0; i < listing.count && itself && !*found; i++)
         *found = rc_image_name(listing.name[i]);
@@ -35,8 +42,8 @@ static rc_status holds_picture(const char *folder, int levels, bool itself, bool
         char path[RC_PATH_SIZE];
         if (rc_path_in(folder, listing.name[i], path) != RC_OK)
             continue;
-        if (levels > 0)
-            status = holds_picture(path, levels - 1, true, found);
+        if (deeper && depth < DEEPEST)
+            status = holds_picture(path, depth + 1, seen, found);
         if (itself && !*found && status == RC_OK)
             status = rc_walk_is_picture(path, found);
     }
@@ -46,7 +53,10 @@ static rc_status holds_picture(const char *folder, int levels, bool itself, bool
 
 static rc_status recognise(const char *path, bool *known)
 {
-    return holds_picture(path, 2, false, known);
+    rc_file_ids seen = {0};
+    rc_status status = holds_picture(path, 0, &seen, known);
+    rc_file_ids_free(&seen);
+    return status;
 }
 
 static rc_status pass_over(void *user, const char *folder, rc_status status)
@@ -69,7 +79,7 @@ static rc_status take_nothing(void *into, const char *path, int32_t label)
 static rc_status find_reason(const char *path, char *reason, size_t size)
 {
     rc_left_out left_out = {0};
-    rc_walk walk = {.left_out = &left_out, .deepest = 2, .take = take_nothing, .unreadable = pass_over};
+    rc_walk walk = {.left_out = &left_out, .deepest = DEEPEST, .take = take_nothing, .unreadable = pass_over};
     rc_walk_found found;
     int32_t other;
     rc_status status = rc_walk_folder(&walk, path, 0, NULL, &found, &other);

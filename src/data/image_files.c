@@ -79,8 +79,6 @@ void rc_image_files_free(rc_image_files *files)
 
 /* ---- class folders ---------------------------------------------------------------------------------------------- */
 
-enum { DEEPEST = 16 };
-
 static rc_status take_file(void *into, const char *path, int32_t label)
 {
     return rc_image_files_add(into, path, label);
@@ -94,7 +92,7 @@ static const char *class_name(void *dataset, int32_t label)
 rc_walk rc_image_files_walk(const rc_dataset *dataset, rc_left_out *left_out)
 {
     return (rc_walk){.left_out = left_out,
-                     .deepest = DEEPEST,
+                     .deepest = RC_IMAGE_FILES_DEEPEST,
                      .take = take_file,
                      .user = rc_without_const(dataset),
                      .class_name = class_name};

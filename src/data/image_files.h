@@ -20,6 +20,9 @@ rc_status rc_image_files_add(rc_image_files *files, const char *path, int32_t la
 const char *rc_image_files_path(const rc_image_files *files, int index);
 void rc_image_files_free(rc_image_files *files);
 
+/* How deep folders may be nested in a class folder. */
+enum { RC_IMAGE_FILES_DEEPEST = 16 };
+
 /* A walk through the class folders of a data set, which adds pictures to train or test. */
 rc_walk rc_image_files_walk(const rc_dataset *dataset, rc_left_out *left_out);
 /* The pictures of a class folder. A link that leads back to the set, or a folder of another class, is refused. */

@@ -116,6 +116,43 @@ static void parts_have_several_names(void **state)
     rc_dataset_close(&d);
 }
 
+/* A set is recognised by one picture, at any depth that is read. */
+static void pictures_may_lie_deep_in_their_class(void **state)
+{
+    (void)state;
+    static const char *const roots[][3] = {
+        {"inner", "inner/train/cat/images", "inner/val/cat/images"},
+        {"deeper", "deeper/cat/a/b", "deeper/dog/a/b"},
+        {"deepest", "deepest/train/cat/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16", "deepest/val/cat/a"},
+        {"called", "called/cat/train", "called/dog/val"}};
+    rc_dataset d;
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+        write_class(roots[i][1], 10, 1);
+        data_open(roots[i][0], NULL, &d);
+        assert_int_equal(d.classes, 1);
+        rc_dataset_close(&d);
+        write_class(roots[i][2], 20, 1);
+        data_open(roots[i][0], NULL, &d);
+        assert_int_equal(d.train.count + d.test.count, 2);
+        rc_dataset_close(&d);
+    }
+    /* Sets side by side are no classes. */
+    write_class("sets/pets/train/cat", 10, 1);
+    write_class("sets/cars/train/van", 20, 1);
+    data_assert_refused("sets", NULL, RC_FORMAT, "'sets' holds 2 folders, but no picture in them");
+    data_write("heic/train/a/images/x.heic", "\0\0\0\030ftypheic\0\0\0\0mif1heic", 24);
+    data_assert_refused("heic", NULL, RC_FORMAT,
+                        "heic/CLASS/IMAGE; there is heic/train/a/images/x.heic (HEIC; convert");
+    /* Links in circles end. */
+    data_write_text("circles/notes.txt", "x");
+    for (int i = 0; i < 5; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "circles/%d", i);
+        assert_int_equal(symlink(".", path), 0);
+    }
+    data_assert_refused("circles", NULL, RC_FORMAT, "'circles' holds 5 folders, but no picture in them");
+}
+
 /* A folder may be named like a picture. A pipe is no picture: nobody might ever write to it. */
 static void only_files_are_pictures(void **state)
 {
@@ -598,6 +635,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(classes_and_images_are_sorted_by_bytes),
         IN_FOLDER(parts_have_several_names),
+        IN_FOLDER(pictures_may_lie_deep_in_their_class),
         IN_FOLDER(only_files_are_pictures),
         IN_FOLDER(one_folder_is_split_by_the_rule),
         IN_FOLDER(a_few_images_of_each_class_are_enough),
