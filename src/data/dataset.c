@@ -21,27 +21,30 @@ static const rc_reader *const readers[] = {
 enum { READERS = sizeof readers / sizeof *readers };
 
 /* Where sets lie below the folder that people keep them in. */
-static const char *const usual_places[] = {
-    "cifar-100-binary",
-    "cifar-100-python",
-    "cifar100/cifar-100-python",
-    "cifar100/cifar-100-binary",
-    "cifar-100-python.tar.gz",
-    "cifar-100-binary.tar.gz",
-    "cifar-10-batches-bin",
-    "cifar-10-batches-py",
-    "cifar10/cifar-10-batches-py",
-    "cifar10/cifar-10-batches-bin",
-    "cifar-10-python.tar.gz",
-    "cifar-10-binary.tar.gz",
-    "tiny-imagenet-200",
-    "tiny-imagenet200",
-    "imagenet100",
-    "fashion-mnist",
-    "FashionMNIST/raw",
-    "mnist",
-    "MNIST/raw",
-    "raw",
+static const struct {
+    const char *path;
+    enum { CIFAR100, CIFAR10, TINY_IMAGENET, IMAGENET100, FASHION_MNIST, MNIST, NAMELESS } set;
+} usual_places[] = {
+    {"cifar-100-binary", CIFAR100},
+    {"cifar-100-python", CIFAR100},
+    {"cifar100/cifar-100-python", CIFAR100},
+    {"cifar100/cifar-100-binary", CIFAR100},
+    {"cifar-100-python.tar.gz", CIFAR100},
+    {"cifar-100-binary.tar.gz", CIFAR100},
+    {"cifar-10-batches-bin", CIFAR10},
+    {"cifar-10-batches-py", CIFAR10},
+    {"cifar10/cifar-10-batches-py", CIFAR10},
+    {"cifar10/cifar-10-batches-bin", CIFAR10},
+    {"cifar-10-python.tar.gz", CIFAR10},
+    {"cifar-10-binary.tar.gz", CIFAR10},
+    {"tiny-imagenet-200", TINY_IMAGENET},
+    {"tiny-imagenet200", TINY_IMAGENET},
+    {"imagenet100", IMAGENET100},
+    {"fashion-mnist", FASHION_MNIST},
+    {"FashionMNIST/raw", FASHION_MNIST},
+    {"mnist", MNIST},
+    {"MNIST/raw", MNIST},
+    {"raw", NAMELESS},
 };
 enum { PLACES = sizeof usual_places / sizeof *usual_places };
 
@@ -242,13 +245,14 @@ static const rc_reader *find_reader(const char *format)
 }
 
 /* A folder that holds a set in one of the usual places: its reader, and the place in `found`. Two different sets are
- * an error: the user has to choose. */
+ * an error: the user has to choose. Two layouts of one set are none. */
 static rc_status look_around(const char *path, const rc_reader *wanted, const rc_reader **reader, char *found)
 {
     char place[RC_PATH_SIZE];
     bool known;
+    int first = 0; /* the place in `found` */
     for (int i = 0; i < PLACES; i++) {
-        RC_TRY(rc_path_in(path, usual_places[i], place));
+        RC_TRY(rc_path_in(path, usual_places[i].path, place));
         for (int r = 0; r < READERS; r++) {
             /* Folders of classes have no usual name. */
             if (readers[r] == &rc_reader_folder || (wanted != NULL && readers[r] != wanted))
@@ -258,10 +262,11 @@ static rc_status look_around(const char *path, const rc_reader *wanted, const rc
                 continue;
             if (*reader == NULL) {
                 *reader = readers[r];
+                first = i;
                 memcpy(found, place, sizeof place);
-            } else if (*reader != readers[r]) {
+            } else if (*reader != readers[r] || usual_places[first].set != usual_places[i].set) {
                 return rc_fail(RC_INVALID_ARGUMENT, "'%.300s' holds both '%.300s' and '%.300s': give the folder of one",
-                               path, found + strlen(path) + 1, usual_places[i]);
+                               path, usual_places[first].path, usual_places[i].path);
             }
             break;
         }

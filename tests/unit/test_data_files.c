@@ -482,6 +482,33 @@ static void messages_show_what_was_expected(void **state)
     rc_dataset_close(&d);
 }
 
+/* As torchvision keeps them in one folder. */
+static void two_sets_of_one_format_are_two(void **state)
+{
+    (void)state;
+    static const char *const places[] = {"fashion-mnist", "FashionMNIST/raw", "MNIST/raw"};
+    rc_dataset d;
+    for (int i = 0; i < 3; i++) {
+        char file[64];
+        for (int part = 0; part < 2; part++) {
+            snprintf(file, sizeof file, "root/%s/%s-images-idx3-ubyte", places[i], part ? "t10k" : "train");
+            write_and_free(file, data_idx_images(1, 2, 2));
+            snprintf(file, sizeof file, "root/%s/%s-labels-idx1-ubyte", places[i], part ? "t10k" : "train");
+            write_and_free(file, data_idx_labels(1, 1));
+        }
+        if (i < 2) { /* two places of one set are one */
+            data_open("root", NULL, &d);
+            rc_dataset_close(&d);
+        }
+    }
+    data_assert_refused("root", &(rc_data_settings){.format = "idx"}, RC_INVALID_ARGUMENT,
+                        "'root' holds both 'fashion-mnist' and 'MNIST/raw': give the folder of one");
+    data_write_text("other/mnist/train.txt", "1.ppm 0\n");
+    data_write_text("other/mnist/val.txt", "1.ppm 0\n");
+    assert_int_equal(rename("root/MNIST", "other/MNIST"), 0);
+    data_assert_refused("other", NULL, RC_INVALID_ARGUMENT, "'other' holds both 'mnist' and 'MNIST/raw'");
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
@@ -498,6 +525,7 @@ int main(void)
         cmocka_unit_test(pickled_arrays_are_checked),
         cmocka_unit_test(damaged_files_do_no_harm),
         IN_FOLDER(messages_show_what_was_expected),
+        IN_FOLDER(two_sets_of_one_format_are_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
