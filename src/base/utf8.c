@@ -32,6 +32,13 @@ size_t rc_utf8_length(const char *text, size_t left)
     return rc_utf8_decode(text, left, &code);
 }
 
+size_t rc_utf8_order_mark(const char *text, size_t size)
+{
+    static const char mark[] = "\xEF\xBB\xBF";
+    size_t length = sizeof mark - 1;
+    return size >= length && memcmp(text, mark, length) == 0 ? length : 0;
+}
+
 unsigned rc_utf8_plain(unsigned code)
 {
     static const char latin[] = "AAAAAAACEEEEIIIIDNOOOOOxOUUUUYTsaaaaaaaceeeeiiiidnooooo/ouuuuyty"

@@ -12,6 +12,10 @@ size_t rc_utf8_decode(const char *text, size_t left, unsigned *code);
 /* How many bytes the character at `text` has, of which `left` (1 or more) are there; 0: it is not UTF-8. */
 size_t rc_utf8_length(const char *text, size_t left);
 
+/* Bytes of the mark of byte order that programs of Windows put before a text, and that is no part of it; 0: there is
+ * none. */
+size_t rc_utf8_order_mark(const char *text, size_t size);
+
 /* Does the character act instead of being seen: a control, a mark of direction, a blank of no width, a letter
    that is not written? */
 bool rc_utf8_is_hidden(unsigned code);

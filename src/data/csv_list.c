@@ -14,6 +14,7 @@
 #include "base/ascii.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "data/image.h"
 #include "data/list.h"
 #include "data/reader.h"
@@ -239,14 +240,11 @@ static rc_status parse(parser *p, rc_csv_list *list)
 
 rc_status rc_csv_list_parse(const char *name, char *text, size_t size, rc_csv_list *list)
 {
-    static const char byte_order_mark[] = "\xEF\xBB\xBF";
-    parser p = {.name = name, .at = text, .end = text + size, .line = 1};
+    parser p = {.name = name, .at = text + rc_utf8_order_mark(text, size), .end = text + size, .line = 1};
     *list = (rc_csv_list){0};
     if (memchr(text, 0, size) != NULL)
         return rc_fail(RC_FORMAT,
                        "'%.400s' has a zero byte, which no text in UTF-8 has; save the table as CSV in UTF-8", name);
-    if (strncmp(text, byte_order_mark, strlen(byte_order_mark)) == 0)
-        p.at += strlen(byte_order_mark);
     p.separator = find_separator(p.at);
     rc_status status = parse(&p, list);
     if (status != RC_OK)

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "data/listing.h"
 #include "data/reader.h"
 
@@ -56,7 +57,7 @@ rc_status rc_list_add(const char *folder, const char *picture, size_t length, in
 
 rc_status rc_list_parse(const char *name, const char *text, size_t size, const char *folder, rc_image_files *files)
 {
-    const char *at = text, *end = text + size;
+    const char *at = text + rc_utf8_order_mark(text, size), *end = text + size;
     for (int number = 1; at < end; number++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at)), *next = newline != NULL ? newline + 1 : end;
         const char *stop = newline != NULL ? newline : end;

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "data/reader.h"
 
 static const size_t text_limit = (size_t)1 << 26;
@@ -66,7 +67,7 @@ rc_status rc_tiny_imagenet_parse_classes(const char *name, char *text, size_t si
     for (size_t i = 0; i < size; i++)
         lines += text[i] == '\n';
     RC_TRY(rc_dataset_allocate_names(dataset, lines));
-    char *at = text, *line;
+    char *at = text + rc_utf8_order_mark(text, size), *line;
     dataset->classes = 0;
     for (int number = 1; next_line(&at, &line); number++) {
         rc_status status = line[0] != 0 ? add_class(dataset, line) : RC_OK;
@@ -155,7 +156,7 @@ rc_status rc_tiny_imagenet_parse_annotations(const char *name, char *text, size_
     RC_TRY(check_text(name, text, size));
     rc_status status = sort_classes(dataset, &classes);
     if (status == RC_OK)
-        status = add_lines(name, text, folder, classes, dataset->classes, files);
+        status = add_lines(name, text + rc_utf8_order_mark(text, size), folder, classes, dataset->classes, files);
     rc_free(NULL, classes);
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "data/dataset.h"
 
 static const size_t largest_file = (size_t)1 << 24;
@@ -49,10 +50,9 @@ static const char *take_line(const char *text, size_t size, size_t *at, size_t *
 /* Without the mark of byte order, and without empty lines and blanks at the end. */
 static void trim(const char **text, size_t *size)
 {
-    if (*size >= 3 && memcmp(*text, "\xEF\xBB\xBF", 3) == 0) {
-        *text += 3;
-        *size -= 3;
-    }
+    size_t mark = rc_utf8_order_mark(*text, *size);
+    *text += mark;
+    *size -= mark;
     while (*size > 0 && (is_blank((*text)[*size - 1]) || (*text)[*size - 1] == '\n'))
         --*size;
 }

@@ -32,6 +32,16 @@ static const char *shown(const char *text)
     return out;
 }
 
+static void marks_of_byte_order_are_known(void **state)
+{
+    (void)state;
+    assert_int_equal(rc_utf8_order_mark("\ufeffa", 4), 3);
+    assert_int_equal(rc_utf8_order_mark("\ufeff", 3), 3);
+    assert_int_equal(rc_utf8_order_mark("\ufeff", 2), 0);
+    assert_int_equal(rc_utf8_order_mark("\ufefe", 3), 0);
+    assert_int_equal(rc_utf8_order_mark("a\ufeff", 4), 0);
+}
+
 static void what_terminals_obey_is_escaped(void **state)
 {
     (void)state;
@@ -137,6 +147,7 @@ static void messages_and_logs_are_one_harmless_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(marks_of_byte_order_are_known),
         cmocka_unit_test(what_terminals_obey_is_escaped),
         cmocka_unit_test(accents_are_taken_off),
         cmocka_unit_test(a_text_is_cut_between_escapes),

@@ -503,11 +503,30 @@ static void parse_list(const char *text, size_t size, const char *message)
         data_assert_message(message);
 }
 
+static void texts_of_windows_are_read(void **state)
+{
+    (void)state;
+    rc_dataset d;
+    write_class("p", 0, 2);
+    data_write_text("list.txt", "\xEF\xBB\xBFp/a0.ppm 0\r\np/b1.ppm 0\r\n");
+    data_open("list.txt", NULL, &d);
+    assert_reds(&d, &d.train, 2, (int[]){0, 1});
+    rc_dataset_close(&d);
+    write_tiny();
+    data_write_text("t/wnids.txt", "\xEF\xBB\xBFn02\r\nn03\r\nn01\r\n");
+    data_write_text("t/val/val_annotations.txt", "\xEF\xBB\xBF\142\061.ppm\tn01\r\n");
+    data_open("t", NULL, &d);
+    assert_string_equal(d.class_name[0], "n02");
+    assert_reds(&d, &d.test, 1, (int[]){101});
+    rc_dataset_close(&d);
+}
+
 static void lines_of_lists_are_checked(void **state)
 {
     (void)state;
     parse_list("a 0\nb 65535\n", 12, NULL);
     parse_list("", 0, NULL);
+    parse_list("\xEF\xBB\xBFx", 4, "line 1: 'x'");
     parse_list("a 65536", 7, "line 1: 'a 65536'");
     parse_list("a 0\na -1", 8, "line 2: 'a -1'");
     parse_list("a 123456789012", 14, "line 1");
@@ -648,6 +667,7 @@ int main(void)
         IN_FOLDER(lists_come_in_pairs),
         IN_FOLDER(a_single_list_is_split),
         IN_FOLDER(a_dot_names_no_class),
+        IN_FOLDER(texts_of_windows_are_read),
         cmocka_unit_test(lines_of_lists_are_checked),
         IN_FOLDER(a_folder_that_cannot_be_listed_is_not_empty),
         IN_FOLDER(tiny_imagenet_numbers_classes_by_lines),
