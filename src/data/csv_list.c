@@ -31,7 +31,7 @@ typedef struct parser {
     char *at, *end; /* *end is 0 */
     int line;       /* of `at` */
     char separator;
-    const char *field[MOST_COLUMNS]; /* of the record that was read last */
+    char *field[MOST_COLUMNS]; /* of the record that was read last */
     int fields, record_line;
 } parser;
 
@@ -169,14 +169,25 @@ static rc_status allocate(const parser *p, rc_csv_list *list)
     return list->row != NULL ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
+/* Without blanks at its ends: between quotes they are still there. */
+static const char *trim(char *field)
+{
+    static const char blanks[] = " \t\r\n";
+    field += strspn(field, blanks);
+    for (size_t length = strlen(field); length > 0 && strchr(blanks, field[length - 1]) != NULL;)
+        field[--length] = '\0';
+    return field;
+}
+
+/* The path stays as it is, because files may be called so. */
 static rc_status add_row(const parser *p, const columns *c, rc_csv_list *list)
 {
-    struct rc_csv_row row = {p->field[c->path], p->field[c->class_name], RC_SET_PARTS, p->record_line};
+    struct rc_csv_row row = {p->field[c->path], trim(p->field[c->class_name]), RC_SET_PARTS, p->record_line};
     if (row.path[0] == '\0' || row.class_name[0] == '\0')
         return rc_fail(RC_FORMAT, "'%.400s', line %d: no %s", p->name, p->record_line,
                        row.path[0] == '\0' ? "path" : "class");
     if (c->part >= 0)
-        row.part = rc_set_part_of(p->field[c->part]);
+        row.part = rc_set_part_of(trim(p->field[c->part]));
     list->row[list->count++] = row;
     return RC_OK;
 }

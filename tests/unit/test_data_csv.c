@@ -110,6 +110,7 @@ static void fields_are_read_as_they_are_written(void **state)
     assert_rows("path\tid\tclass\na.jpg\t\tcat\n", ROWS("a.jpg|cat")); /* a tab that separates is no blank */
     assert_rows("\"path;1\",class\na.jpg,b\n", ROWS("a.jpg|b"));       /* the separator stands outside of quotes */
     assert_rows("path,class\n\"a\nb.jpg\",c\nd.jpg,5\"\n", ROWS("a\nb.jpg|c", "d.jpg|5\""));
+    assert_rows("path,class\na,\" c\"\nb,\"d \"\n\" c \",\"\t d  e\r\n\"\n", ROWS("a|c", "b|d", " c |d  e"));
     assert_rows("path,class,\na.jpg,c,\nb.jpg,d,", ROWS("a.jpg|c", "b.jpg|d"));
     /* Lines that spreadsheets leave behind a table; what stands in quotes is empty, too. */
     assert_rows("path,class\na.jpg,c\n,\n,,,\n\"\" ,\nb.jpg,d\n,", ROWS("a.jpg|c", "b.jpg|d"));
@@ -138,9 +139,10 @@ static void a_column_may_name_the_parts(void **state)
     static const rc_set_part parts[] = {RC_SET_VAL, RC_SET_TRAIN, RC_SET_TEST, RC_SET_VAL, RC_SET_TRAIN, RC_SET_TEST};
     assert_rows("split,path,class\nvalid,a,x\nTrain,b,x\nTEST,c,x\nvalidation,d,x\ntraining,e,x\ntesting,f,x\n",
                 ROWS("a|x", "b|x", "c|x", "d|x", "e|x", "f|x"));
-    assert_int_equal(parse("x,path,class,Subset\n1,a,x,val\n1,b,x,train\n1,c,x,test\n1,d,x,VALID\n1,e,x,Training\n"
-                           "1,f,x,Testing\n"),
-                     RC_OK);
+    assert_int_equal(
+        parse("x,path,class,Subset\n1,a,x,val\n1,b,x,train\n1,c,x,\" test \"\n1,d,x,VALID\n1,e,x,Training\n"
+              "1,f,x,Testing\n"),
+        RC_OK);
     for (int i = 0; i < 6; i++)
         assert_int_equal(list.row[i].part, parts[i]);
     rc_csv_list_free(&list);
@@ -176,6 +178,7 @@ static void damage_is_told_by_line(void **state)
                    "'t.csv', line 4: 3 columns, expected 2 as in the first line");
     assert_refused("path,class\n,b\n", "'t.csv', line 2: no path");
     assert_refused("path,class\na.jpg,\n", "'t.csv', line 2: no class");
+    assert_refused("path,class\na.jpg,\" \"\n", "'t.csv', line 2: no class");
     assert_refused("path,class\na.jpg,\"b\n\n", "'t.csv', line 2: a quote has no end");
     assert_refused("path,class\n\"a\n.jpg\"x,b\n",
                    "'t.csv', line 3: 'x,b\\n' behind a quote, expected ',' or the end of the line");
