@@ -103,12 +103,40 @@ static rc_status read_classes(const char *root, rc_dataset *dataset)
     return status;
 }
 
-static rc_status add_train(const char *root, const rc_dataset *dataset, const char *part, rc_walk *walk,
-                           rc_image_files *files)
+static const wnid *find_class(const char *name, const wnid *classes, int count)
+{
+    return bsearch(&(wnid){name, 0}, classes, (size_t)count, sizeof *classes, by_name);
+}
+
+/* What lies in the folder of a part beside the classes. */
+static rc_status leave_others(const char *folder, const wnid *classes, int count, rc_walk *walk)
+{
+    rc_listing listing;
+    RC_TRY(rc_listing_look(folder, &listing));
+    rc_status status = rc_walk_strays(walk, folder, &listing);
+    for (int i = 0; i < listing.count && status == RC_OK; i++) {
+        char path[RC_PATH_SIZE];
+        bool other;
+        status = rc_has_folder(folder, listing.name[i], &other);
+        if (status != RC_OK || !other || find_class(listing.name[i], classes, count) != NULL)
+            continue;
+        status = rc_path_in(folder, listing.name[i], path);
+        if (status == RC_OK)
+            status = rc_left_out_add(walk->left_out, path, "folders beside the classes",
+                                     "wnids.txt does not name it; add it there if it is a class");
+    }
+    rc_listing_free(&listing);
+    return status;
+}
+
+/* classes: those of the data set, sorted. */
+static rc_status add_train(const char *root, const rc_dataset *dataset, const wnid *classes, const char *part,
+                           rc_walk *walk, rc_image_files *files)
 {
     char folder[RC_PATH_SIZE], path[RC_PATH_SIZE];
     RC_TRY(rc_path_in(root, part, folder));
     RC_TRY(rc_walk_begin(walk, folder));
+    RC_TRY(leave_others(folder, classes, dataset->classes, walk));
     for (int label = 0; label < dataset->classes; label++) {
         int before = files->count;
         RC_TRY(rc_path_in(folder, dataset->class_name[label], path));
@@ -130,7 +158,7 @@ static rc_status add_annotated(char *line, const char *folder, const wnid *class
     line[name] = 0;
     char *class_name = line + name + 1;
     class_name[strcspn(class_name, "\t ")] = 0;
-    const wnid *found = bsearch(&(wnid){class_name, 0}, classes, (size_t)count, sizeof *classes, by_name);
+    const wnid *found = find_class(class_name, classes, count);
     if (found == NULL)
         return rc_fail(RC_FORMAT, "class '%.100s' is not in wnids.txt", class_name);
     RC_TRY(rc_path_in(folder, line, path));
@@ -161,7 +189,8 @@ rc_status rc_tiny_imagenet_parse_annotations(const char *name, char *text, size_
     return status;
 }
 
-static rc_status add_validation(const char *root, const rc_dataset *dataset, rc_walk *walk, rc_image_files *files)
+static rc_status add_validation(const char *root, const rc_dataset *dataset, const wnid *classes, rc_walk *walk,
+                                rc_image_files *files)
 {
     char file[RC_PATH_SIZE], folder[RC_PATH_SIZE], *text;
     size_t size;
@@ -171,7 +200,7 @@ static rc_status add_validation(const char *root, const rc_dataset *dataset, rc_
     RC_TRY(rc_has_folder(root, "val/images", &images));
     RC_TRY(rc_has_folder(root, "val", &val));
     if (!images && val)
-        return add_train(root, dataset, "val", walk, files);
+        return add_train(root, dataset, classes, "val", walk, files);
     RC_TRY(rc_file_read(file, text_limit, &text, &size));
     rc_status status = rc_tiny_imagenet_parse_annotations(file, text, size, folder, dataset, files);
     rc_free(NULL, text);
@@ -184,15 +213,15 @@ static rc_status gather(const char *root, const rc_data_settings *settings, rc_d
     (void)settings;
     wnid *sorted;
     RC_TRY(read_classes(root, dataset));
-    rc_status twice = sort_classes(dataset, &sorted);
-    rc_free(NULL, sorted);
-    RC_TRY(twice);
     rc_walk walk = rc_image_files_walk(dataset, left_out);
-    rc_status status = add_train(root, dataset, "train", &walk, train);
+    rc_status status = sort_classes(dataset, &sorted);
     if (status == RC_OK)
-        status = add_validation(root, dataset, &walk, test);
+        status = add_train(root, dataset, sorted, "train", &walk, train);
+    if (status == RC_OK)
+        status = add_validation(root, dataset, sorted, &walk, test);
     if (status == RC_OK)
         status = rc_walk_links(&walk);
+    rc_free(NULL, sorted);
     rc_walk_free(&walk);
     RC_TRY(status);
     return rc_image_files_leave_once(train, test, dataset, left_out);

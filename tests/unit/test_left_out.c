@@ -271,6 +271,30 @@ static void folders_without_pictures_say_what_they_hold(void **state)
     data_assert_refused("flat", NULL, RC_FORMAT, "there is flat/x.heic (HEIC; ");
 }
 
+static void folders_that_wnids_does_not_name_are_named(void **state)
+{
+    (void)state;
+    rc_dataset d;
+    data_log log;
+    data_write_text("t/wnids.txt", "n2\nn1\n");
+    write_pictures("t/train/n1/images", 10, 1);
+    write_pictures("t/train/n2/images", 20, 1);
+    write_pictures("t/train/n3/images", 30, 1);
+    write_pictures("t/train", 40, 1);
+    write_pictures("t/val/n1", 50, 1);
+    write_pictures("t/val/n2", 60, 1);
+    write_pictures("t/val/n0", 70, 1);
+    start_log(&log);
+    data_open("t", &(rc_data_settings){.log = &log.log}, &d);
+    assert_true(d.classes == 2 && d.train.count == 2 && d.test.count == 2 && d.left_out == 3);
+    rc_dataset_close(&d);
+#define NOT_NAMED " (wnids.txt does not name it; add it there if it is a class)\n"
+    assert_log(&log,
+               "left out: t/train/0.ppm (a picture beside the class folders; move it into the folder of its class)\n"
+               "left out: t/train/n3" NOT_NAMED "left out: t/val/n0" NOT_NAMED
+               "left out in all: 3 (pictures beside the class folders: 1, folders beside the classes: 2)\n");
+}
+
 /* A class whose pictures all lie behind a link. */
 static void a_link_is_followed_once(void **state)
 {
@@ -303,6 +327,7 @@ int main(void)
         IN_FOLDER(what_systems_add_is_no_class),
         IN_FOLDER(a_stray_picture_does_not_change_the_classes),
         IN_FOLDER(folders_without_pictures_say_what_they_hold),
+        IN_FOLDER(folders_that_wnids_does_not_name_are_named),
         IN_FOLDER(a_link_is_followed_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
