@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/alike.h"
+#include "base/alike.h"
 #include "base/memory.h"
 #include "base/proportion.h"
 #include "base/utf8.h"

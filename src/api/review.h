@@ -8,7 +8,7 @@
  *   look-alikes    of three classes or more two are taken for each other in RC_REVIEW_FEWEST or more images, which are
  *                  at least a fifth of the images of both
  *   divided        an image of a lesson lies in two classes or more
- *   similar names  a class of a lesson is called as another one but for capitals, accents and blanks (api/alike.h)
+ *   similar names  a class of a lesson is called as another one but for capitals, accents and blanks (base/alike.h)
  *   seen           a held-out image is also among those that the lesson trained on
  *   imbalance      a class was trained on fewer than a third of the images that the largest has
  *   old suffered   the old test lost RC_REVIEW_LOSS points or more, and a coin would lose that many with a probability

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alike.h"
 #include "base/memory.h"
 #include "data/image.h"
 #include "data/image_files.h"
@@ -226,6 +227,20 @@ static int find_class(const rc_dataset *dataset, const char *name)
     return -1;
 }
 
+static rc_status unknown_class(const char *folder, const char *name, const rc_dataset *dataset)
+{
+    for (int i = 0; i < dataset->classes; i++)
+        if (rc_alike(name, dataset->class_name[i]))
+            return rc_fail(RC_FORMAT,
+                           "'%.300s' has a class '%.200s' that the training set does not have; rename it like '%.200s' "
+                           "there, which differs in capitals, accents (or how these are encoded) or blanks alone, or "
+                           "take it out",
+                           folder, name, dataset->class_name[i]);
+    return rc_fail(RC_FORMAT,
+                   "'%.500s' has a class '%.200s' that the training set does not have; rename it, or take it out",
+                   folder, name);
+}
+
 static rc_status no_pictures(const char *folder, const rc_walk *walk, int before)
 {
     const rc_left_out *left = walk->left_out;
@@ -247,10 +262,7 @@ static rc_status add_classes(rc_walk *walk, const char *folder, rc_dataset *data
         int label = find_class(dataset, listing.name[i]), before = files->count, left = walk->left_out->count;
         rc_walk_link **links = walk->last;
         if (label < 0) {
-            status = rc_fail(RC_FORMAT,
-                             "'%.500s' has a class '%.200s' that the training set does not have; rename it, or take "
-                             "it out",
-                             folder, listing.name[i]);
+            status = unknown_class(folder, listing.name[i], dataset);
             break;
         }
         status = rc_path_in(folder, listing.name[i], path);

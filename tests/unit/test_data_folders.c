@@ -79,6 +79,23 @@ static void classes_and_images_are_sorted_by_bytes(void **state)
         "'root/test' has a class 'wasp' that the training set does not have; rename it, or take it out");
 }
 
+/* "Cafe" with an accent: systems keep it in one letter or in two. */
+static void a_class_that_is_spelled_in_another_way_is_found(void **state)
+{
+    (void)state;
+#define LIKE(name) \
+    "; rename it like '" name "' there, which differs in capitals, accents (or how these are encoded) or blanks " \
+    "alone, or take it out"
+    write_class("root/train/Caf\u00e9", 10, 1);
+    write_class("root/train/Ice bear", 20, 1);
+    write_class("root/test/Cafe\u0301", 30, 1);
+    data_assert_refused("root", NULL, RC_FORMAT,
+                        "'root/test' has a class 'Cafe\u0301' that the training set does not have" LIKE("Caf\u00e9"));
+    assert_int_equal(rename("root/test/Cafe\u0301", "root/test/ice_bear"), 0);
+    data_assert_refused("root", NULL, RC_FORMAT,
+                        "'root/test' has a class 'ice_bear' that the training set does not have" LIKE("Ice bear"));
+}
+
 /* As people call them. Of several names it is the usual one, else the first. */
 static void parts_have_several_names(void **state)
 {
@@ -653,6 +670,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(classes_and_images_are_sorted_by_bytes),
+        IN_FOLDER(a_class_that_is_spelled_in_another_way_is_found),
         IN_FOLDER(parts_have_several_names),
         IN_FOLDER(pictures_may_lie_deep_in_their_class),
         IN_FOLDER(only_files_are_pictures),

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "api/alike.h"
 #include "api/review.h"
+#include "base/alike.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "support/failing_heap.h"

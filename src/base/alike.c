@@ -1,4 +1,4 @@
-#include "api/alike.h"
+#include "base/alike.h"
 
 #include <stddef.h>
 

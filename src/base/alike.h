@@ -1,6 +1,6 @@
 /* Names of classes that mean the same to people: "Ice bear" and "ice_bear". */
-#ifndef RC_API_ALIKE_H
-#define RC_API_ALIKE_H
+#ifndef RC_BASE_ALIKE_H
+#define RC_BASE_ALIKE_H
 
 #include <stdbool.h>
 
