@@ -110,15 +110,15 @@ rc_status rc_folder_explain(const char *path)
     RC_TRY(status);
     size_t length = strlen(path);
     const char *slash = length > 0 && path[length - 1] == '/' ? "" : "/";
-    if (entries == 0)
-        return rc_fail(RC_FORMAT, "'%.500s' is empty; expected a folder of pictures for each class, named like it",
-                       path);
     if (pictures > 0)
         return rc_fail(RC_FORMAT,
                        "'%.300s' holds %d picture%s, but each class needs a folder of its own, named like it: "
                        "for example %.300s%scat/%s",
                        path, pictures, pictures > 1 ? "s" : "", path, slash, picture);
     RC_TRY(find_reason(path, reason, sizeof reason));
+    if (entries == 0)
+        return rc_fail(RC_FORMAT, "'%.500s' is empty%s; expected a folder of pictures for each class, named like it%s",
+                       path, reason[0] != '\0' ? " but for what is hidden" : "", reason);
     if (folders > 0)
         return rc_fail(RC_FORMAT,
                        "'%.200s' holds %d folder%s, but no picture in %s; expected " RC_IMAGE_ENDINGS

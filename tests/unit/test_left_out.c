@@ -269,6 +269,12 @@ static void folders_without_pictures_say_what_they_hold(void **state)
                         "class folder 'a' holds no pictures, only what is not read: root/a/up (a link that leads back");
     write_bytes("flat/x.heic", heic, 24);
     data_assert_refused("flat", NULL, RC_FORMAT, "there is flat/x.heic (HEIC; ");
+    write_bytes("hidden/.DS_Store", "\0", 1);
+    data_assert_refused("hidden", NULL, RC_FORMAT, "'hidden' is empty; expected a folder of pictures for each class, ");
+    write_pictures("hidden/.cat", 1, 1);
+    data_assert_refused("hidden", NULL, RC_FORMAT,
+                        "'hidden' is empty but for what is hidden; expected a folder of pictures for each class, named "
+                        "like it; there is hidden/.cat (a hidden folder; rename it if its pictures are wanted)");
 }
 
 static void folders_that_wnids_does_not_name_are_named(void **state)
