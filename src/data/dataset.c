@@ -321,7 +321,9 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
     if (!S_ISDIR(about.st_mode) && !S_ISREG(about.st_mode))
         return rc_fail(RC_IO, "there is no data at '%.700s'", path);
     for (int i = 0; i < READERS && *reader == NULL; i++) {
-        if ((wanted != NULL && wanted != readers[i]) || readers[i] == &rc_reader_folder)
+        bool meant = wanted == NULL || wanted == readers[i] ||
+                     readers[i] == &rc_reader_pack; /* it stands for any set */
+        if (!meant || readers[i] == &rc_reader_folder)
             continue;
         RC_TRY(readers[i]->recognise(path, &known));
         if (known)
