@@ -313,7 +313,7 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  *                  of all its classes, else those of new classes are added. "" or not set, and neither `method` nor
  *                  `epochs` set: "head" for a model with such statistics, unless more classes come than it knows;
  *                  "head" for a net that comes from elsewhere and knows 100 classes or has images above 64 pixels,
- *                  "top" for any other from elsewhere. "all" for others
+ *                  "top" for any other from elsewhere. "all" for others, and for a model that keeps images
  *
  * An unknown name, or a value that the option does not take (out of its range, or none of its choices), is
  * RECOLLECT_INVALID_ARGUMENT and changes nothing; learning itself finds values that do not go together, and warns the

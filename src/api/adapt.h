@@ -11,13 +11,14 @@
  *     class statistics, or from lessons of the head before this one.
  *
  * Chosen, where nobody has said, for a net that was trained here: head, if it has these statistics and no more classes
- * come than it knows; else all. (docs/learn.md has what was measured.) For a net that came from elsewhere it depends.
- * (Such a net has a head with a bias, and no class statistics, as no net has that was trained here.)
+ * come than it knows; else all. (docs/learn.md has what was measured.) For a net that came from elsewhere it depends,
+ * as long as no lesson has estimated class statistics of it.
  * - It tells many classes apart: head. Its features serve for others, too, and were learnt from far more images than a
  *   lesson has; a lesson that moves them loses more of what it knows than it gains, and takes hours, not seconds.
  * - It knows few classes: top, since its features were made for these alone, and rows cannot mend that. All learns new
  *   classes a little better, and old ones lose more. But head where images are large: dreams of them take hours.
- * Who sets a method or epochs means all. docs/pretrained.md has what was measured. */
+ * A model that keeps images of every lesson learns as a whole. Who sets a method or epochs means all.
+ * docs/pretrained.md has what was measured. */
 #ifndef RC_API_ADAPT_H
 #define RC_API_ADAPT_H
 

@@ -24,10 +24,10 @@ rc_status rc_adapt_read(const char *text, rc_adapt *adapt)
 
 /* ---- which ------------------------------------------------------------------------------------------------------- */
 
-/* Does it come from elsewhere? */
-static bool is_foreign(const rc_learner *l)
+/* Does it come from elsewhere, and has no lesson here estimated statistics of it? */
+static bool is_foreign(const rc_saved_model *model)
 {
-    return l->student.head.bias != NULL && l->class_mean == NULL;
+    return model->imported && model->learner.class_mean == NULL;
 }
 
 bool rc_adapt_tells_all(const rc_learner *l)
@@ -114,16 +114,14 @@ rc_status rc_adapt_choose(const rc_adapt_facts *facts, rc_adapt *adapt, char *wh
     const rc_learn_settings *settings = facts->settings;
     const rc_learner *l = &facts->model->learner;
     const char *set = set_for_training(settings);
-    bool first = l->backend == NULL, foreign = !first && is_foreign(l);
+    bool first = l->backend == NULL, foreign = is_foreign(facts->model);
     *adapt = settings->adapt;
     why[0] = '\0';
-    if (*adapt == RC_ADAPT_CHOSEN && foreign && set == NULL) {
-        *adapt = choose_for_foreign(facts, why, bytes);
-    } else if (*adapt == RC_ADAPT_CHOSEN && !first && set == NULL) {
-        *adapt = choose_for_own(facts, why, bytes);
+    if (*adapt == RC_ADAPT_CHOSEN && !first && set == NULL && l->source->kind->clone == NULL) {
+        *adapt = foreign ? choose_for_foreign(facts, why, bytes) : choose_for_own(facts, why, bytes);
     } else if (*adapt == RC_ADAPT_CHOSEN) {
         *adapt = RC_ADAPT_ALL;
-        if (foreign)
+        if (foreign && set != NULL)
             snprintf(why, bytes,
                      "chosen: the whole net learns, because %s was set; the setting 'adapt' takes another way", set);
     } else if (*adapt == RC_ADAPT_HEAD && set != NULL) {

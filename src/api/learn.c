@@ -248,6 +248,7 @@ static rc_status prepare_model(lesson *s)
     rc_learner *l = &s->taught.learner;
     RC_TRY(s->first ? create_first(s) : rc_learner_clone(l, &s->model->learner));
     s->taught.config = s->config;
+    s->taught.imported = s->model->imported;
     s->taught.file_bytes = s->model->file_bytes;
     s->taught.unknown_bytes = s->model->unknown_bytes;
     if (s->result->adapt == RC_ADAPT_HEAD) /* the method stays as it is, for lessons to come */

@@ -278,6 +278,7 @@ rc_status rc_import_build(const rc_weights *weights, const rc_published *publish
         rc_saved_model_destroy(model);
         return status;
     }
+    model->imported = true;
     model->class_name = labels->name;
     *labels = (rc_labels){0};
     return RC_OK;

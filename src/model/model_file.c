@@ -227,8 +227,7 @@ static void describe(const rc_saved_model *model, const bundle *b, rc_json_write
         rc_json_put_text(metadata, "statistics_of", "images"); /* older files have none */
     if (model->calibration.lessons > 0)
         rc_calibration_put(&model->calibration, metadata);
-    if (model->fingerprint[0] != '\0')
-        rc_json_put_text(metadata, "fingerprint", model->fingerprint);
+    rc_model_put_origin(model, metadata);
 }
 
 /* All tensors of the model; on failure, too, drop_bundle frees what it holds. */
@@ -624,9 +623,6 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     rc_augment image;
     const rc_method *method;
     model->config = rc_config_default();
-    const char *fingerprint = rc_safetensors_metadata(file, "fingerprint");
-    if (fingerprint != NULL && strlen(fingerprint) < sizeof model->fingerprint) /* no run has a longer one */
-        memcpy(model->fingerprint, fingerprint, strlen(fingerprint) + 1);
     RC_TRY(rc_method_find(name, &method));
     RC_TRY(load_image(file, &image));
     RC_TRY(get_json(file, "config", &config));
@@ -651,6 +647,7 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     if (method->replay->load != NULL)
         RC_TRY(method->replay->load(l->source, l, &o.file));
     RC_TRY(load_names(file, model));
+    rc_model_get_origin(file, model);
     const char *calibration = rc_safetensors_metadata(file, "calibration");
     if (calibration != NULL) /* older files have none */
         RC_TRY(rc_calibration_get(calibration, l->student.head.classes, &model->calibration));

@@ -18,6 +18,7 @@ typedef struct rc_saved_model {
     size_t file_bytes;                     /* of the file that it was loaded from; 0: none */
     size_t unknown_bytes;                  /* of these, in tensors that it has no use for */
     rc_calibration calibration;            /* cleared: nothing was measured */
+    bool imported;                         /* its net came from elsewhere */
     char fingerprint[RC_FINGERPRINT_SIZE]; /* of the run that has made it; "": of none, or of none any more */
 } rc_saved_model;
 
@@ -36,6 +37,9 @@ size_t rc_kept_bytes(const rc_kept *kept); /* all of them */
 size_t rc_model_parameters(const rc_saved_model *model);
 /* Is its method data-free, and was nothing else in its file? */
 bool rc_model_is_data_free(const rc_saved_model *model);
+/* Where it comes from, as text in a file's metadata, and back. get: the model has its tensors already. */
+void rc_model_put_origin(const rc_saved_model *model, rc_json_writer *metadata);
+void rc_model_get_origin(const rc_safetensors *file, rc_saved_model *model);
 /* The net is built anew from the configuration; every tensor must be there with its shape. On failure nothing is
  * held. */
 rc_status rc_model_file_load(const char *path, rc_backend *backend, rc_saved_model *model);

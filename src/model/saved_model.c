@@ -5,6 +5,9 @@
 #include "cil/scatter.h"
 #include "model/model_file.h"
 
+/* Keys of the metadata, and what the first one holds. */
+static const char origin[] = "origin", fingerprint[] = "fingerprint", imported[] = "imported";
+
 rc_kept rc_model_kept(const rc_saved_model *model)
 {
     const rc_learner *l = &model->learner;
@@ -35,6 +38,25 @@ bool rc_model_is_data_free(const rc_saved_model *model)
 size_t rc_kept_bytes(const rc_kept *kept)
 {
     return kept->weights + kept->class_means + kept->covariance + kept->images + kept->generative_model;
+}
+
+void rc_model_put_origin(const rc_saved_model *model, rc_json_writer *metadata)
+{
+    rc_json_put_text(metadata, origin, model->imported ? imported : "trained");
+    if (model->fingerprint[0] != '\0')
+        rc_json_put_text(metadata, fingerprint, model->fingerprint);
+}
+
+/* Older files have no origin. An imported model has a head with a bias, and no class statistics until lessons estimate
+ * some. */
+void rc_model_get_origin(const rc_safetensors *file, rc_saved_model *model)
+{
+    const rc_learner *l = &model->learner;
+    const char *from = rc_safetensors_metadata(file, origin), *of = rc_safetensors_metadata(file, fingerprint);
+    model->imported = from != NULL ? strcmp(from, imported) == 0
+                                   : l->student.head.bias != NULL && l->class_mean == NULL;
+    if (of != NULL && strlen(of) < sizeof model->fingerprint) /* no run has a longer one */
+        memcpy(model->fingerprint, of, strlen(of) + 1);
 }
 
 void rc_saved_model_destroy(rc_saved_model *model)

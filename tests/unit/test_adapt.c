@@ -81,7 +81,7 @@ static recollect_model *load(bool statistics)
     return model;
 }
 
-/* One that looks as if it came from elsewhere: with a bias, 1, 2, 3, and no class statistics. */
+/* One as if it came from elsewhere: with a bias, 1, 2, 3, and no class statistics. */
 static recollect_model *load_foreign(void)
 {
     const float bias[OLD] = {1, 2, 3};
@@ -89,6 +89,7 @@ static recollect_model *load_foreign(void)
     rc_head *head = &model->saved.learner.student.head;
     SUCCEEDS((recollect_status)rc_head_add_bias(head));
     head->backend->write_real(head->backend, head->bias, bias, OLD);
+    model->saved.imported = true;
     return model;
 }
 
@@ -173,9 +174,8 @@ static void what_a_foreign_net_learns_by(void **state)
     assert_int_equal(choice(own, &(rc_learn_settings){.adapt = RC_ADAPT_HEAD, .set = &epochs, .sets = 1},
                             "epochs is of no use"),
                      RC_ADAPT_HEAD);
-    /* A model that has statistics was trained here, whatever its head. */
-    rc_head *head = &own->saved.learner.student.head;
-    assert_int_equal(rc_head_add_bias(head), RC_OK);
+    /* A net that has statistics learns by them, wherever it came from. */
+    own->saved.imported = true;
     assert_int_equal(choice(own, &(rc_learn_settings){0}, "from the statistics"), RC_ADAPT_HEAD);
     recollect_model_destroy(&own);
     recollect_model_destroy(&plain);
@@ -207,6 +207,97 @@ static void what_an_own_net_learns_by(void **state)
     assert_int_equal(choice(own, &nothing, ""), RC_ADAPT_ALL);
     l->student.head.classes = OLD;
     recollect_model_destroy(&own);
+}
+
+/* The model as a file keeps it; destroys the first one. `older`: its key of where nets come from is not known. */
+static recollect_model *through_a_file(recollect_model *model, bool older)
+{
+    static const char key[] = "\"origin\"";
+    recollect_model *again;
+    void *file;
+    size_t size;
+    SUCCEEDS(recollect_model_save_memory(model, &file, &size));
+    char *at = file;
+    while (memcmp(at, key, sizeof key - 1) != 0)
+        assert_true(++at < (char *)file + size - sizeof key);
+    at[1] = older ? 'O' : 'o';
+    SUCCEEDS(recollect_model_load_memory(context, file, size, &again));
+    recollect_free(file);
+    recollect_model_destroy(&model);
+    return again;
+}
+
+/* A lesson of the head gives it a bias, and a lesson by a method without statistics drops those that it had. */
+static void a_net_that_was_trained_here_stays_so(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"finetune", "er"};
+    api_data next;
+    const char *const name = "next";
+    api_data_make(&next, OLD + NEW, 1, IMAGES, 4);
+    for (int i = 0; i < 2; i++) {
+        recollect_learn_result result = {.size = sizeof result};
+        recollect_model *model = load(true);
+        SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, &result));
+        assert_string_equal(result.adapt, "head");
+        SUCCEEDS(recollect_model_set(model, "method", methods[i]));
+        SUCCEEDS(recollect_learn(model, &next.images, next.labels, &name, 1, &result));
+        assert_string_equal(result.adapt, "all");
+        model = through_a_file(model, false);
+        rc_learner *l = &model->saved.learner;
+        assert_true(l->student.head.bias != NULL && l->class_mean == NULL);
+        assert_int_equal(choice(model, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
+        l->augment.h = l->augment.w = RC_ADAPT_SMALL_IMAGE + 1;
+        assert_int_equal(choice(model, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
+        recollect_model_destroy(&model);
+    }
+    api_data_free(&next);
+}
+
+/* A net from elsewhere that keeps images of every lesson learns as a whole, small or large. */
+static void who_keeps_images_learns_as_a_whole(void **state)
+{
+    (void)state;
+    recollect_model *model = load_foreign();
+    SUCCEEDS(recollect_model_set(model, "method", "er"));
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+    model = through_a_file(model, false);
+    rc_learner *l = &model->saved.learner;
+    assert_true(model->saved.imported);
+    for (int size = API_SIZE; size <= RC_ADAPT_SMALL_IMAGE + 1; size += RC_ADAPT_SMALL_IMAGE + 1 - API_SIZE) {
+        l->augment.h = l->augment.w = size;
+        assert_int_equal(choice(model, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
+        assert_int_equal(choice(model, &(rc_learn_settings){.method = "er"}, "because method was set"), RC_ADAPT_ALL);
+    }
+    recollect_model_destroy(&model);
+}
+
+/* Files of earlier versions tell it by the bias of the head and by class statistics. */
+static void files_say_where_a_net_comes_from(void **state)
+{
+    (void)state;
+    for (int older = 0; older < 2; older++) {
+        recollect_model *foreign = through_a_file(load_foreign(), older), *plain = through_a_file(load(false), older);
+        assert_true(foreign->saved.imported);
+        assert_false(plain->saved.imported);
+        SUCCEEDS(recollect_model_set(foreign, "adapt", "head"));
+        SUCCEEDS(recollect_learn(foreign, &new.images, new.labels, new.names, NEW, NULL));
+        assert_true(foreign->saved.imported);
+        foreign = through_a_file(foreign, older);
+        assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "comes from elsewhere"), RC_ADAPT_TOP);
+        recollect_model_destroy(&foreign);
+        recollect_model_destroy(&plain);
+    }
+    for (int statistics = 0; statistics < 2; statistics++) {
+        recollect_model *own = load(statistics);
+        assert_int_equal(rc_head_add_bias(&own->saved.learner.student.head), RC_OK);
+        own = through_a_file(own, true);
+        assert_int_equal(own->saved.imported, !statistics);
+        own->saved.imported = false;
+        own = through_a_file(own, false);
+        assert_false(own->saved.imported);
+        recollect_model_destroy(&own);
+    }
 }
 
 static void the_head_alone_needs_a_model_that_keeps_no_images(void **state)
@@ -1101,6 +1192,9 @@ int main(void)
         cmocka_unit_test(names_are_read),
         cmocka_unit_test(what_a_foreign_net_learns_by),
         cmocka_unit_test(what_an_own_net_learns_by),
+        cmocka_unit_test(a_net_that_was_trained_here_stays_so),
+        cmocka_unit_test(who_keeps_images_learns_as_a_whole),
+        cmocka_unit_test(files_say_where_a_net_comes_from),
         cmocka_unit_test(the_head_alone_needs_a_model_that_keeps_no_images),
         cmocka_unit_test(what_was_there_keeps_its_bits),
         cmocka_unit_test(the_top_is_the_last_stage),

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "api/api.h"
 #include "api/import.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -186,6 +187,7 @@ static void the_model_knows_how_images_are_prepared(void **state)
     assert_true(info.std[0] == 0.229f && info.std[1] == 0.224f && info.std[2] == 0.225f);
     assert_int_equal(info.class_means + info.covariance + info.images, 0);
     assert_int_equal(info.parameters, 11176512 + 2 * 513);
+    assert_true(model->saved.imported);
     recollect_model_destroy(&model);
     unlink(path_of("weights.safetensors"));
     unlink(path_of("labels.txt"));

@@ -237,6 +237,7 @@ static void a_model_says_what_it_is(void **state)
                                        {"std", "[1.0,0.5,2.0]"},
                                        {"image", "[14,14,3]"},
                                        {"row_numbers", "give way to settings"},
+                                       {"origin", "trained"},
                                        {"fingerprint", "method=mine"}};
     for (size_t i = 0; i < sizeof metadata / sizeof *metadata; i++)
         assert_string_equal(rc_safetensors_metadata(file, metadata[i][0]), metadata[i][1]);
