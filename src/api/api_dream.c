@@ -47,7 +47,7 @@ recollect_status recollect_dream(recollect_model *model, int label, int count, u
     if (status == RC_OK) {
         const rc_dreams *d = &model->dreams;
         size_t image = (size_t)d->h * (size_t)d->w * (size_t)d->c;
-        *made = d->kept[label] < count ? d->kept[label] : count;
+        *made = rc_dreams_of(d, label, count);
         memcpy(pixels, d->images + (size_t)label * (size_t)d->per_class * image, (size_t)*made * image);
     }
     status = rc_api_end(status);

@@ -69,11 +69,26 @@ static rc_status draw(sampler *s, uint32_t index)
     return be->sync(be);
 }
 
+/* How many are made at most, but for the rest of a batch. */
+static int most_tries(const rc_dreams *d, int per_class)
+{
+    return TRIES * d->classes * per_class;
+}
+
+int rc_dreams_of(const rc_dreams *d, int label, int per_class)
+{
+    const int *earlier = d->earlier + (size_t)label * (size_t)d->per_class;
+    int most = per_class < d->kept[label] ? per_class : d->kept[label], count = 0;
+    while (count < most && earlier[count] < most_tries(d, per_class))
+        count++;
+    return count;
+}
+
 /* Keeps the dreams of a batch of which more are wanted; returns how many classes still lack some. */
 static int keep(const sampler *s, rc_dreams *d)
 {
     size_t image = (size_t)d->h * (size_t)d->w * (size_t)d->c;
-    int lacking = 0;
+    int lacking = 0, earlier = d->sampled;
     for (int i = 0; i < s->batch.n; i++) {
         int label = s->labels[i];
         d->sampled++;
@@ -81,6 +96,7 @@ static int keep(const sampler *s, rc_dreams *d)
         if (d->kept[label] == d->per_class)
             continue;
         size_t place = (size_t)label * (size_t)d->per_class + (size_t)d->kept[label]++;
+        d->earlier[place] = earlier;
         rc_learner_show(s->batch.learner, s->pixels + (size_t)i * image, d->images + place * image);
         d->probability[place] = (float)rc_probability_of(s->logits + (size_t)i * (size_t)s->batch.classes,
                                                          s->batch.classes, d->temperature, label);
@@ -102,7 +118,7 @@ static rc_status size_sampler(rc_learner *shadow)
 static rc_status sample(rc_learner *l, const rc_watch *watch, rc_dreams *d)
 {
     sampler s;
-    int most = TRIES * d->classes * d->per_class;
+    int most = most_tries(d, d->per_class);
     rc_status status = build_sampler(l, &s);
     for (uint32_t index = 0; status == RC_OK && d->sampled < most; index++) {
         status = draw(&s, index);
@@ -149,21 +165,23 @@ static rc_status allocate(rc_dreams *d, const rc_learner *l, int per_class)
         !rc_size_mul(count, (size_t)d->h * (size_t)d->w * (size_t)d->c, &bytes) || count > 1u << 24)
         return rc_fail(RC_INVALID_ARGUMENT, "%d dreams of each of %zu classes are too many", per_class, classes);
     d->kept = rc_alloc_zeroed(NULL, classes, sizeof *d->kept);
+    d->earlier = rc_alloc_zeroed(NULL, count, sizeof *d->earlier);
     d->count = rc_alloc_zeroed(NULL, classes, sizeof *d->count);
     d->spread = rc_alloc_zeroed(NULL, classes, sizeof *d->spread);
     d->images = rc_alloc_zeroed(NULL, bytes, 1);
     d->probability = rc_alloc_zeroed(NULL, count, sizeof *d->probability);
     for (size_t i = 0; d->probability != NULL && i < count; i++)
         d->probability[i] = NAN;
-    return d->kept != NULL && d->count != NULL && d->spread != NULL && d->images != NULL && d->probability != NULL
+    return d->kept != NULL && d->earlier != NULL && d->count != NULL && d->spread != NULL && d->images != NULL &&
+                   d->probability != NULL
                ? RC_OK
                : RC_OUT_OF_MEMORY;
 }
 
+/* By the configuration, as files have it: the learner has what its last lesson made of that. */
 static rc_status choose_settings(const rc_saved_model *model, const rc_dream_settings *settings, rc_settings *out)
 {
     rc_config config = model->config;
-    config.settings = model->learner.settings;
     if (settings->seed != NULL)
         RC_TRY(rc_config_set(&config, "seed", settings->seed));
     *out = config.settings;
@@ -230,6 +248,7 @@ rc_status rc_dream(rc_saved_model *model, const rc_dream_settings *settings, rc_
 void rc_dreams_destroy(rc_dreams *dreams)
 {
     rc_free(NULL, dreams->kept);
+    rc_free(NULL, dreams->earlier);
     rc_free(NULL, dreams->count);
     rc_free(NULL, dreams->spread);
     rc_free(NULL, dreams->images);

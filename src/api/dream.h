@@ -21,6 +21,7 @@ typedef struct rc_dreams {
     uint8_t *images;    /* (classes, per_class, h, w, c): the first ones that the model took for that class */
     double temperature; /* of the probabilities */
     float *probability; /* (classes, per_class): what the model gave to that class; NaN: there is no such dream */
+    int *earlier;       /* (classes, per_class): dreams made in the batches before that of the kept one */
     int *count;         /* (classes): all that it took for that class */
     int sampled;        /* dreams made: until every class has enough, at most 16 times as many as are wanted */
     double *spread;     /* (classes): standard deviation over the kept dreams, mean over pixels, in units of the
@@ -31,6 +32,8 @@ typedef struct rc_dreams {
 /* Afterwards the model is as it was. Same seed, same dreams. */
 rc_status rc_dream(rc_saved_model *model, const rc_dream_settings *settings, rc_dreams *dreams);
 void rc_dreams_destroy(rc_dreams *dreams); /* a zeroed one is fine */
+/* How many of a class are kept where so many are wanted, no more than here: the first ones of those that are kept. */
+int rc_dreams_of(const rc_dreams *dreams, int label, int per_class);
 
 /* ---- real images to lay beside them ------------------------------------------------------------------------------ */
 

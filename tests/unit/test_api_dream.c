@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "api/api.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -181,6 +182,75 @@ static void probabilities_are_those_of_the_model(void **state)
     assert_true(most - least > 0.1f); /* or any would do */
     recollect_model_destroy(&dull);
     api_data_free(&soft);
+}
+
+/* The model as it is loaded from its file. */
+static recollect_model *load_again(const recollect_model *model)
+{
+    recollect_model *loaded;
+    void *file;
+    size_t size;
+    SUCCEEDS(recollect_model_save_memory(model, &file, &size));
+    SUCCEEDS(recollect_model_load_memory(context, file, size, &loaded));
+    recollect_free(file);
+    return loaded;
+}
+
+/* Of a class that is hardly ever dreamt a call for more, which tries more, leaves no more to calls after it. */
+static void dreams_do_not_depend_on_the_calls_before(void **state)
+{
+    (void)state;
+    enum { LARGE = 60 };
+    static const int counts[] = {1, 4};
+    static uint8_t alone[LARGE * API_IMAGE], after[LARGE * API_IMAGE];
+    int large, made[2], rare = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int label = 0; label < CLASSES; label++) {
+            recollect_model *fresh = load_again(taught), *used = load_again(taught);
+            SUCCEEDS(recollect_dream(fresh, label, counts[i], alone, &made[0]));
+            SUCCEEDS(recollect_dream(used, label, LARGE, after, &large));
+            SUCCEEDS(recollect_dream(used, label, counts[i], after, &made[1]));
+            assert_int_equal(made[0], made[1]);
+            assert_memory_equal(alone, after, (size_t)made[0] * API_IMAGE);
+            const rc_dreams *kept = &used->dreams; /* of batches, which are made as a whole */
+            for (int j = 0; j < large; j++)
+                assert_int_equal(kept->earlier[label * LARGE + j] % used->saved.learner.settings.batch, 0);
+            rare += made[0] < counts[i] && made[0] < large;
+            recollect_model_destroy(&fresh);
+            recollect_model_destroy(&used);
+        }
+    assert_true(rare > 0); /* or any would do */
+    const recollect_dream_settings four = {.size = sizeof four, .per_class = 4};
+    recollect_dream_result result = {.size = sizeof result};
+    SUCCEEDS(recollect_dream_folder(taught, "rare", &four, &result));
+    assert_int_equal(result.dreams, 16 * 4 * CLASSES);
+}
+
+/* A lesson of few images has smaller batches than the configuration, which is all that a file has. */
+static void a_loaded_model_has_the_same_dreams(void **state)
+{
+    (void)state;
+    enum { DREAMS = 4 };
+    static uint8_t pixels[2][DREAMS * API_IMAGE];
+    recollect_model *model;
+    int made[2], sum = 0;
+    SUCCEEDS(recollect_model_create(context, &model));
+    api_set_quick(model, 6);
+    SUCCEEDS(recollect_model_set(model, "batch", "64"));
+    SUCCEEDS(recollect_learn(model, &data.images, data.labels, data.names, data.classes, NULL));
+    assert_int_equal(model->saved.learner.settings.batch, CLASSES * 16);
+    recollect_model *loaded = load_again(model);
+    for (int label = 0; label < CLASSES; label++) {
+        SUCCEEDS(recollect_dream(model, label, DREAMS, pixels[0], &made[0]));
+        SUCCEEDS(recollect_dream(loaded, label, DREAMS, pixels[1], &made[1]));
+        assert_int_equal(made[0], made[1]);
+        assert_memory_equal(pixels[0], pixels[1], (size_t)made[0] * API_IMAGE);
+        sum += made[0];
+    }
+    assert_true(sum > 0);
+    assert_int_equal(model->saved.learner.settings.batch, CLASSES * 16);
+    recollect_model_destroy(&loaded);
+    recollect_model_destroy(&model);
 }
 
 static void pictures_are_checked(void **state)
@@ -508,6 +578,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dreams_become_pictures),
         cmocka_unit_test(probabilities_are_those_of_the_model),
+        cmocka_unit_test(dreams_do_not_depend_on_the_calls_before),
+        cmocka_unit_test(a_loaded_model_has_the_same_dreams),
         cmocka_unit_test(pictures_are_checked),
         cmocka_unit_test(real_images_are_shown_and_judged),
         cmocka_unit_test(the_format_is_that_of_the_model),
