@@ -325,7 +325,9 @@ RECOLLECT_API recollect_status recollect_model_set(recollect_model *model, const
 /* Would recollect_model_set take this option? For callers that check before they open anything. */
 RECOLLECT_API recollect_status recollect_check_option(const char *name, const char *value);
 
-/* Writes the value that learning would use now to `text` of `size` bytes, as text with its zero byte. */
+/* Writes the value that learning would use now to `text` of `size` bytes, as text with its zero byte. What it chooses
+ * by the images of the lesson is not in it: batch and steps, what suits the images of a first model, and, where the
+ * number of new classes decides what learns, the method that goes with that. */
 RECOLLECT_API recollect_status recollect_model_get(const recollect_model *model, const char *name, char *text,
                                                    size_t size);
 

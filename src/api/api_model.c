@@ -416,6 +416,20 @@ rc_learn_settings rc_api_lesson(const recollect_model *model)
                                .watch = model->context->watch};
 }
 
+/* The method of a lesson that trains the whole net, whatever its images are, and the settings that go with it. */
+static rc_status foresee_method(const recollect_model *model, const rc_learn_settings *lesson, rc_config *config,
+                                const rc_method **method)
+{
+    const rc_adapt_facts facts = {.model = &model->saved, .settings = lesson, .n_new = 1, .images = 1};
+    rc_adapt adapt = lesson->adapt;
+    char why[400];
+    if (adapt == RC_ADAPT_CHOSEN)
+        RC_TRY(rc_adapt_choose(&facts, &adapt, why, sizeof why));
+    return adapt == RC_ADAPT_ALL
+               ? rc_learn_choose_method(&model->saved.learner, lesson, config, method, why, sizeof why)
+               : RC_OK;
+}
+
 static rc_status get_option(const recollect_model *model, const char *name, char *value)
 {
     rc_learn_settings lesson = rc_api_lesson(model);
@@ -423,6 +437,7 @@ static rc_status get_option(const recollect_model *model, const char *name, char
     const rc_method *method;
     const char *text = "";
     RC_TRY(rc_learn_configure(&model->saved, &lesson, &config, &method));
+    RC_TRY(foresee_method(model, &lesson, &config, &method));
     switch (find_option(name)) {
     case METHOD: text = method->name; break;
     case PRESET: text = model->preset != NULL ? model->preset : has_learnt(model) ? "" : "learn"; break;

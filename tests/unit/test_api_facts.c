@@ -622,6 +622,45 @@ static void options_keep_their_order(void **state)
     recollect_model_destroy(&model);
 }
 
+/* The method is that of a lesson of the whole net, where it will be one whatever its images are. */
+static void the_method_of_a_lesson_is_foreseen(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value, *method, *rotations, *generators;
+    } cases[] = {{"merge", "false", "cwd", "method", "0"}, {"adapt", "head", "cwd", "method", "0"},
+                 {"adapt", "top", "cwd", "method", "0"},   {"adapt", "all", "cwd+", "off", "1"},
+                 {"epochs", "2", "cwd+", "off", "1"},      {"method", "cwd", "cwd", "method", "0"}};
+    void *file;
+    size_t size;
+    SUCCEEDS(recollect_model_save_memory(taught, &file, &size));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        recollect_model *model;
+        recollect_model_info info = {.size = sizeof info};
+        SUCCEEDS(recollect_model_load_memory(context, file, size, &model));
+        SUCCEEDS(recollect_model_set(model, cases[i].name, cases[i].value));
+        expect_option(model, "method", cases[i].method);
+        expect_option(model, "rotations", cases[i].rotations);
+        expect_option(model, "generators", cases[i].generators);
+        learn(model, &more);
+        SUCCEEDS(recollect_model_get_info(model, &info));
+        assert_string_equal(info.method, cases[i].method);
+        if (strcmp(cases[i].value, "top") == 0) { /* which leaves no statistics of images: the next one trains all */
+            SUCCEEDS(recollect_model_set(model, "adapt", ""));
+            expect_option(model, "method", "cwd+");
+            SUCCEEDS(recollect_model_set(model, "rotations", "first"));
+            expect_option(model, "rotations", "first");
+        }
+        recollect_model_destroy(&model);
+    }
+    recollect_free(file);
+    recollect_model *first; /* learning refuses it then */
+    SUCCEEDS(recollect_model_create(context, &first));
+    SUCCEEDS(recollect_model_set(first, "adapt", "head"));
+    expect_option(first, "method", "cwd");
+    recollect_model_destroy(&first);
+}
+
 /* folder/NAME/i.pgm for each class and image. */
 static void write_images(const char *folder, const api_data *from)
 {
@@ -719,6 +758,7 @@ int main(void)
         cmocka_unit_test(saving_is_foreseen),
         cmocka_unit_test(options_are_checked_without_a_model),
         cmocka_unit_test(options_keep_their_order),
+        cmocka_unit_test(the_method_of_a_lesson_is_foreseen),
         cmocka_unit_test(old_images_are_scored),
         cmocka_unit_test(results_have_any_size),
     };
