@@ -30,6 +30,7 @@ typedef struct estimation {
     int looked;         /* images that it has */
     double *feature;    /* (batch, d) */
     int32_t *shown;     /* (batch): their labels */
+    double last_call;   /* clock, after the boundary before */
 } estimation;
 
 static void carve(void *owner, rc_arena *arena)
@@ -124,7 +125,7 @@ static void replay_step(void *context)
     add_features(e, &e->input);
 }
 
-/* Runs n steps of a kind from its step 0, a few at a time. */
+/* Runs n steps of a kind from its step 0, one at a time. */
 static rc_status run_steps(estimation *e, void (*step)(void *), uint32_t n, rc_stage_report *report,
                            const rc_stage_hooks *hooks)
 {
@@ -136,14 +137,15 @@ static rc_status run_steps(estimation *e, void (*step)(void *), uint32_t n, rc_s
     for (uint32_t done = 0; done < n; done++) {
         uint32_t steps = 1;
         RC_TRY(rc_agree(be, &steps));
-        double began = rc_now();
         RC_TRY(be->repeat(be, step, e, 1));
         if (step == look_step)
             RC_TRY(look(e));
         report->step++;
-        if (rc_now() - began > hooks->interval || rc_stop_heard() || report->step % 16 == 0 ||
-            report->step == report->steps)
-            RC_TRY(hooks->boundary(hooks->user, report));
+        if (rc_now() - e->last_call < hooks->interval && !rc_stop_heard() && report->step % 16 != 0 &&
+            report->step != report->steps)
+            continue;
+        RC_TRY(hooks->boundary(hooks->user, report));
+        e->last_call = rc_now();
     }
     return RC_OK;
 }
@@ -278,7 +280,11 @@ static rc_status estimate(estimation *e, const rc_stage_hooks *hooks)
 
 rc_status rc_stage_estimation(rc_learner *l, const rc_stage_hooks *hooks)
 {
-    estimation e = {.learner = l, .backend = l->backend, .d = l->student.head.d, .classes = l->student.head.classes};
+    estimation e = {.learner = l,
+                    .backend = l->backend,
+                    .d = l->student.head.d,
+                    .classes = l->student.head.classes,
+                    .last_call = rc_now()};
     rc_status status = estimate(&e, hooks);
     rc_scatter_destroy(&e.scatter);
     rc_free(NULL, e.feature);

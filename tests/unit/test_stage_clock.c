@@ -184,22 +184,38 @@ static rc_status note_estimation(void *user, const rc_stage_report *report)
 {
     const rc_learner *l = user;
     assert_int_equal(report->stage, RC_STAGE_ESTIMATION);
-    assert_true(report->task == l->task && report->steps == STEPS && report->images_per_step == 8);
+    assert_true(report->task == l->task && report->images_per_step == 8);
+    assert_int_equal(report->steps, rc_stage_steps(l, RC_STAGE_ESTIMATION));
     assert_true(report->state == &l->state && report->epochs == 0);
     for (int i = 0; i < RC_LOSS_COUNT; i++)
         assert_true(isnan(report->loss[i]));
     return note_call(NULL, report);
 }
 
-/* Steps come one by one; the hook is called after each 16th, after the last, after one that took longer than the
- * interval, and after each when there is a wish to stop. */
+/* A call after every `rest` steps, after each 16th, and after the last. */
+static void check_calls(int steps, int rest)
+{
+    int k = 0;
+    for (int step = 1, last = 0; step <= steps; step++)
+        if (step - last == rest || step % 16 == 0 || step == steps) {
+            assert_true(k < calls);
+            assert_int_equal(call_at[k++], step);
+            last = step;
+        }
+    assert_int_equal(calls, k);
+}
+
+/* Steps come one by one; the hook is called after each 16th, after the last, an interval after the call before, and
+ * after each when there is a wish to stop. */
 static void estimation_calls_between_steps(void **state)
 {
     (void)state;
     static const struct {
         double seconds, interval;
-        bool stops, every;
-    } cases[] = {{0.5, 1, false, false}, {0.5, 0.5, false, false}, {0.5, 0.25, false, true}, {0.5, 1, true, true}};
+        bool stops;
+        int rest;
+    } cases[] = {{0.5, 4000, false, 16}, {0.5, 2.5, false, 5},  {0.5, 1, false, 2},
+                 {0.5, 0.5, false, 1},   {0.5, 0.25, false, 1}, {0.5, 4000, true, 1}};
     rc_settings s = learning_settings();
     rc_learner l;
     rc_stage_hooks hooks = {.boundary = note_estimation, .user = &l};
@@ -220,9 +236,7 @@ static void estimation_calls_between_steps(void **state)
         assert_int_equal(chunks, STEPS);
         for (int k = 0; k < chunks; k++)
             assert_int_equal(chunk[k], 1);
-        assert_int_equal(calls, cases[i].every ? STEPS : 3);
-        for (int k = 0; k < calls; k++)
-            assert_int_equal(call_at[k], cases[i].every ? k + 1 : k < 2 ? 16 * (k + 1) : STEPS);
+        check_calls(STEPS, cases[i].rest);
     }
     begin(0.5, 0);
     be->repeat = failing_repeat;
@@ -231,6 +245,27 @@ static void estimation_calls_between_steps(void **state)
     *be = plain;
     assert_int_equal(status, RC_DEVICE);
     assert_true(chunks == 2 && calls == 0 && rc_bytes_allocated() == held);
+    rc_learner_destroy(&l);
+}
+
+/* Steps with dreams come after those with images, and the rest goes on. */
+static void estimation_rests_from_images_to_dreams(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_stage_hooks hooks = {.boundary = note_estimation, .user = &l, .interval = 1.5};
+    learning_create(&l, be, "cwd", &s);
+    learning_teach(&l, 0, 2, 8, &learning_no_hooks);
+    rc_learner_end_task(&l);
+    learning_begin(&l, 1, 2, 20);
+    int steps = (int)rc_stage_steps(&l, RC_STAGE_ESTIMATION);
+    assert_true(l.batches % 3 != 0 && steps > l.batches + 3);
+    begin(0.5, 1000);
+    rc_status status = rc_stage_estimation(&l, &hooks);
+    *be = plain;
+    SUCCEEDS(status);
+    check_calls(steps, 3);
     rc_learner_destroy(&l);
 }
 
@@ -281,6 +316,7 @@ int main(void)
         cmocka_unit_test(a_wish_to_stop_is_passed_on_at_once),
         cmocka_unit_test(steps_that_fail_are_the_last),
         cmocka_unit_test(estimation_calls_between_steps),
+        cmocka_unit_test(estimation_rests_from_images_to_dreams),
         cmocka_unit_test(seconds_belong_to_the_stage_that_takes_them),
     };
     return cmocka_run_group_tests(tests, open_and_keep, close_backend);
