@@ -13,13 +13,13 @@
 
 typedef struct grid {
     const rc_grid_settings *settings;
-    rc_cell_end *end;     /* (cells) */
-    rc_cell_state *state; /* (cells) */
-    double *left;         /* (cells) seconds of work, as far as is known */
-    double fraction;      /* of the work of all cells, as told last */
-    char (*stage)[64];    /* (cells) where a running cell is */
-    rc_forecast known;    /* the speed, as the last report had it */
-    int jobs, running;
+    rc_cell_end *end;       /* (cells) */
+    rc_cell_state *state;   /* (cells) */
+    double *left;           /* (cells) seconds of work, as far as is known */
+    double fraction;        /* of the work of all cells, as told last */
+    char (*stage)[64];      /* (cells) where a running cell is */
+    rc_forecast known;      /* the speed, as the last report had it */
+    int jobs, running;      /* threads that still look for cells or run one; cells that run */
     size_t budget;          /* of every job's memory */
     rc_lease **lease;       /* (cells) that this process has; NULL: no */
     rc_lease_sight *sight;  /* (cells) of what others have */
@@ -296,16 +296,16 @@ static rc_status run_cell(grid *g, rc_cell *cell)
     return status;
 }
 
-/* What a cell that found no memory does: it waits, with one job less from then on. Returns whether this job ends. */
+/* What a cell that found no memory does: it waits for another job, and this one ends. The last job goes on with it.
+ * Returns whether this job ends. */
 static bool put_back(grid *g, int i)
 {
-    bool fewer = g->jobs > 1;
-    g->jobs -= fewer;
+    bool others = g->jobs > 1;
     g->state[i] = RC_CELL_WAITS;
     rc_log_write(&g->settings->watch.log, RC_LOG_WARN,
                  "%s found no memory beside the others and goes on later; %d side by side from here",
-                 g->settings->cell[i].name, g->jobs);
-    return fewer;
+                 g->settings->cell[i].name, g->jobs - others);
+    return others;
 }
 
 /* Returns whether this job ends. */
@@ -352,6 +352,7 @@ static void *work(void *user)
         enough = run_next(g, i);
         pthread_cond_broadcast(&g->changed);
     }
+    g->jobs--;
     pthread_cond_broadcast(&g->changed); /* wakes waiting jobs, which see that it is over */
     pthread_mutex_unlock(&g->lock);
     rc_stop_swap(before);

@@ -280,6 +280,8 @@ static struct {
     pthread_cond_t changed;
     bool main_runs, refused;
     bool damages; /* the results of both first tasks meanwhile */
+    bool late;    /* the refusal comes when the first thread has nothing left to do */
+    bool other_runs, main_left;
 } scarce = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static bool is_set(const bool *flag)
@@ -314,11 +316,26 @@ static void wait_for(const bool *flag)
 int __real_posix_memalign(void **block, size_t align, size_t size);
 int __wrap_posix_memalign(void **block, size_t align, size_t size);
 
-/* The second thread's first wish is refused, while the cell of the first one runs. */
+/* The first thread waits for the others when it finds no cell any more. */
+int __real_pthread_join(pthread_t thread, void **result);
+int __wrap_pthread_join(pthread_t thread, void **result);
+
+int __wrap_pthread_join(pthread_t thread, void **result)
+{
+    if (scarce.on && pthread_equal(pthread_self(), scarce.main))
+        set_flag(&scarce.main_left);
+    return __real_pthread_join(thread, result);
+}
+
+/* The second thread's first wish is refused, while the cell of the first one runs, or later. */
 int __wrap_posix_memalign(void **block, size_t align, size_t size)
 {
     if (scarce.on && !pthread_equal(pthread_self(), scarce.main) && !is_set(&scarce.refused)) {
         wait_for(&scarce.main_runs);
+        if (scarce.late) {
+            set_flag(&scarce.other_runs);
+            wait_for(&scarce.main_left);
+        }
         if (scarce.damages) {
             data_write_text("scarce/order-0/first-task/results.json", "{");
             data_write_text("scarce/order-1/first-task/results.json", "{");
@@ -337,24 +354,23 @@ static void see_main_run(void *user, const char *where, const recollect_progress
         set_flag(&scarce.main_runs);
 }
 
-/* Keeps the first cell until the second has got its refusal. */
+/* Keeps the first cell until the second has got its refusal, or comes to it. */
 static bool stop_after_refusal(void *user)
 {
     if (pthread_equal(pthread_self(), scarce.main) && is_set(&scarce.main_runs))
-        wait_for(&scarce.refused);
+        wait_for(scarce.late ? &scarce.other_runs : &scarce.refused);
     return stop(user);
 }
 
-static rc_status run_with_a_refusal(watcher *w)
+static rc_status run_with_a_refusal(rc_run_settings *s)
 {
-    rc_run_settings s = grid_settings(w, "scarce", 2);
-    s.threads = 1; /* so that no thread but the jobs asks for memory */
-    s.watch.progress = see_main_run;
-    s.watch.cancelled = stop_after_refusal;
+    s->threads = 1; /* so that no thread but the jobs asks for memory */
+    s->watch.progress = see_main_run;
+    s->watch.cancelled = stop_after_refusal;
     scarce.main = pthread_self();
-    scarce.main_runs = scarce.refused = false;
+    scarce.main_runs = scarce.refused = scarce.other_runs = scarce.main_left = false;
     scarce.on = true;
-    rc_status status = rc_experiment_run(&s);
+    rc_status status = rc_experiment_run(s);
     scarce.on = false;
     return status;
 }
@@ -366,10 +382,35 @@ static void a_cell_without_memory_waits_for_the_others(void **state)
     write_pictures();
     rc_run_settings s = grid_settings(&w, "whole", 1);
     run_grid(&s, &w);
-    SUCCEEDS(run_with_a_refusal(&w));
+    s = grid_settings(&w, "scarce", 2);
+    SUCCEEDS(run_with_a_refusal(&s));
     assert_holds(w.log.text,
                  "All methods found no memory beside the others and goes on later; 1 side by side from here");
     assert_same_models("whole", "scarce");
+}
+
+/* All others have found nothing to do and are gone by then: the cell goes on at once. (ER trains a first task of its
+ * own, so that both cells may begin.) */
+static void a_cell_without_memory_outlasts_the_others(void **state)
+{
+    (void)state;
+    watcher w;
+    write_pictures();
+    rc_run_settings s = grid_settings(&w, "whole", 1);
+    s.method[0] = method("er");
+    s.methods = 1;
+    run_grid(&s, &w);
+    rc_run_settings late = grid_settings(&w, "scarce", 2);
+    late.method[0] = method("er");
+    late.methods = 1;
+    scarce.late = true;
+    rc_status status = run_with_a_refusal(&late);
+    scarce.late = false;
+    if (status != RC_OK)
+        fail_msg("%s\n%s", rc_message(), w.log.text);
+    assert_holds(w.log.text, "ER found no memory beside the others and goes on later; 1 side by side from here");
+    assert_same_file("whole/order-0/er", "scarce/order-0/er", "task-2.safetensors");
+    assert_same_file("whole/order-1/er", "scarce/order-1/er", "task-2.safetensors");
 }
 
 /* What it goes on from is looked at once more, and is the reason then. */
@@ -378,8 +419,9 @@ static void a_cell_without_memory_and_results_fails_for_its_results(void **state
     (void)state;
     watcher w;
     write_pictures();
+    rc_run_settings s = grid_settings(&w, "scarce", 2);
     scarce.damages = true;
-    assert_int_equal(run_with_a_refusal(&w), RC_FORMAT);
+    assert_int_equal(run_with_a_refusal(&s), RC_FORMAT);
     scarce.damages = false;
     assert_holds(w.log.text, "All methods: scarce/order-");
     assert_holds(w.log.text, "/first-task/results.json, line 1, column 2: ");
@@ -458,6 +500,7 @@ int main(void)
         IN_FOLDER(orders_and_seeds_have_folders_of_their_own),
         IN_FOLDER(wrong_lists_are_refused),
         IN_FOLDER(a_cell_without_memory_waits_for_the_others),
+        IN_FOLDER(a_cell_without_memory_outlasts_the_others),
         IN_FOLDER(a_cell_without_memory_and_results_fails_for_its_results),
         cmocka_unit_test(cells_take_their_turns),
         cmocka_unit_test(mean_and_deviation),
