@@ -65,6 +65,7 @@ static rc_status begin_task(const rc_past_run *run, const rc_method *method, con
                            .image = &l->augment,
                            .n_old = rc_task_first(&run->stream, task),
                            .n_new = rc_task_classes(&run->stream, task),
+                           .offered = l->source->images.offered,
                            .lent = true,
                            .count = lent.count};
     rc_status status = rc_forecast_allow(l->backend, &claim, "training the task");

@@ -234,6 +234,7 @@ static rc_status prepare_training(lesson *s)
                            .n_old = s->result->known,
                            .head_bias = l->student.head.bias != NULL,
                            .n_new = s->n_new,
+                           .offered = l->source->images.offered,
                            .images = s->data.train.images,
                            .lent = s->data.pack != NULL,
                            .count = s->data.train.count};

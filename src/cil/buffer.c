@@ -74,6 +74,10 @@ rc_status rc_buffer_reserve(rc_image_buffer *b, uint64_t slots)
     int room = slots < (uint64_t)b->capacity ? (int)slots : b->capacity;
     if (room <= b->room)
         return RC_OK;
+    if (b->counted) {
+        b->room = room;
+        return RC_OK;
+    }
     if (b->image_bytes > 0)
         RC_TRY(grow(&b->images, held * b->image_bytes, (size_t)room, b->image_bytes));
     RC_TRY(grow(&b->labels, held * sizeof *b->labels, (size_t)room, sizeof *b->labels));
@@ -83,13 +87,20 @@ rc_status rc_buffer_reserve(rc_image_buffer *b, uint64_t slots)
     return RC_OK;
 }
 
+void rc_buffer_pretend(rc_image_buffer *b, uint64_t offered)
+{
+    b->counted = true;
+    b->offered = offered;
+    b->held = b->room = offered < (uint64_t)b->capacity ? (int)offered : b->capacity;
+}
+
 /* Back to the beginning of the task. */
 static void rewind_task(rc_image_buffer *b)
 {
     b->task_held = b->held;
     b->task_offered = b->offered;
     b->next_epoch = 0;
-    for (int i = 0; i < b->room; i++) {
+    for (int i = 0; i < b->room && !b->counted; i++) {
         b->slot[i] = b->plan.images + i;
         b->pick[i] = i;
     }
@@ -215,4 +226,10 @@ void rc_buffer_commit(rc_image_buffer *b, rc_backend *be, const uint8_t *images,
 size_t rc_buffer_bytes(const rc_image_buffer *b)
 {
     return (size_t)b->held * (b->image_bytes + sizeof *b->labels);
+}
+
+size_t rc_buffer_taken_bytes(const rc_image_buffer *b)
+{
+    size_t bytes, slot = b->image_bytes + sizeof *b->labels + sizeof *b->slot + sizeof *b->pick;
+    return rc_size_mul((size_t)b->room, slot, &bytes) ? bytes : SIZE_MAX;
 }

@@ -36,6 +36,7 @@ typedef struct rc_image_buffer {
     int held;         /* slots in use */
     uint64_t offered; /* items of the stream so far */
     int room;         /* slots there is memory for */
+    bool counted;     /* there is none, only its size: see rc_buffer_pretend */
     uint8_t *images;  /* (room, image_bytes), as they were read: not augmented */
     int32_t *labels;  /* (room) */
 
@@ -56,6 +57,8 @@ void rc_buffer_destroy(rc_image_buffer *buffer); /* a zeroed or destroyed one is
 rc_status rc_buffer_copy(rc_image_buffer *copy, const rc_image_buffer *buffer);
 /* Memory for `slots` slots, at most the capacity. */
 rc_status rc_buffer_reserve(rc_image_buffer *buffer, uint64_t slots);
+/* For forecasts, of an empty buffer: it is as if so many items had been offered, and takes no memory from then on. */
+void rc_buffer_pretend(rc_image_buffer *buffer, uint64_t offered);
 
 rc_status rc_buffer_begin_task(rc_image_buffer *buffer, const rc_buffer_task *task);
 void rc_buffer_end_task(rc_image_buffer *buffer); /* what is held stays as the task found it, or as commit left it */
@@ -68,6 +71,7 @@ void rc_buffer_draw(rc_image_buffer *buffer, int epoch, int32_t *places);
 /* After all epochs: turns slots into images again, from the pool's images and labels in backend memory. */
 void rc_buffer_commit(rc_image_buffer *buffer, rc_backend *backend, const uint8_t *images, const int32_t *labels);
 
-size_t rc_buffer_bytes(const rc_image_buffer *buffer); /* of images and labels held */
+size_t rc_buffer_bytes(const rc_image_buffer *buffer);       /* of images and labels held */
+size_t rc_buffer_taken_bytes(const rc_image_buffer *buffer); /* of host memory, for all slots there is room for */
 
 #endif

@@ -152,29 +152,44 @@ static int task_images(const rc_trial *t, int task)
     return count;
 }
 
-/* Refuses, before anything is made or allocated, what takes more memory than is allowed: the first task, and the last
- * one of each method. (What trains on old images, too, takes no other memory than the first task; its images are
- * there.) */
-static rc_status allow_tasks(const experiment *x, rc_backend *backend)
+/* Images that the tasks before this one offer to a buffer, repeats counted. */
+static uint64_t offered_before(const rc_trial *t, const rc_method *method, int task)
+{
+    const rc_settings *s = &t->config.settings;
+    uint64_t steps = 0;
+    for (int i = 0; i < task; i++) {
+        const rc_task_size size = {s, method, rc_task_first(&t->stream, i), rc_task_classes(&t->stream, i),
+                                   rc_epoch_batches(task_images(t, i), s->batch)};
+        steps += (uint64_t)rc_task_steps(&size, RC_STAGE_TRAINING) + rc_task_steps(&size, RC_STAGE_REFINEMENT);
+    }
+    return steps * (uint64_t)s->batch;
+}
+
+/* The last task of a method; -1: the first task. */
+static rc_task_claim claim_of(const experiment *x, int method, const rc_augment *shape)
 {
     const rc_trial *t = &x->trial[0];
+    int task = method < 0 ? 0 : t->tasks - 1;
+    rc_task_claim claim = {.settings = &t->config.settings,
+                           .method = method < 0 ? rc_first_task_method() : x->settings->method[method],
+                           .image = shape,
+                           .n_old = rc_task_first(&t->stream, task),
+                           .n_new = rc_task_classes(&t->stream, task),
+                           .lent = true};
+    for (int i = rc_method_takes_old_images(claim.method) ? 0 : task; i <= task; i++)
+        claim.count += task_images(t, i);
+    claim.offered = offered_before(t, claim.method, task);
+    return claim;
+}
+
+/* Refuses, before anything is made or allocated, what takes more memory than is allowed: the first task, and the last
+ * one of each method. */
+static rc_status allow_tasks(const experiment *x, rc_backend *backend)
+{
     rc_augment shape = rc_image_of(x->data);
-    int last = t->tasks - 1;
-    rc_task_claim first = {.settings = &t->config.settings,
-                           .method = rc_first_task_method(),
-                           .image = &shape,
-                           .n_new = rc_task_classes(&t->stream, 0),
-                           .lent = true,
-                           .count = task_images(t, 0)};
-    RC_TRY(rc_forecast_allow(backend, &first, "the run"));
-    for (int m = 0; last > 0 && m < x->settings->methods; m++) {
-        rc_task_claim later = first;
-        later.method = x->settings->method[m];
-        later.n_old = rc_task_first(&t->stream, last);
-        later.n_new = rc_task_classes(&t->stream, last);
-        later.count = task_images(t, last);
-        if (!rc_method_takes_old_images(later.method))
-            RC_TRY(rc_forecast_allow(backend, &later, "the run"));
+    for (int m = -1; m < x->settings->methods; m++) {
+        const rc_task_claim claim = claim_of(x, m, &shape);
+        RC_TRY(rc_forecast_allow(backend, &claim, "the run"));
     }
     return RC_OK;
 }

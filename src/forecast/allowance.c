@@ -48,13 +48,15 @@ static void option_text(size_t bytes, char *text, size_t size)
 rc_status rc_memory_check(const rc_memory_claim *claim, size_t forecast)
 {
     size_t budget = rc_memory_budget(), all = sum(rc_bytes_allocated(), forecast);
-    char would[32], allowed[32], option[32], width[48] = "", dreams[96] = "";
+    char would[32], allowed[32], option[32], held[48] = "", width[48] = "", dreams[96] = "";
     const rc_settings *s = claim->settings;
     if (all <= budget)
         return RC_OK;
     rc_bytes_text(all, would, sizeof would);
     rc_bytes_text(budget, allowed, sizeof allowed);
     option_text(all, option, sizeof option);
+    if (claim->held > 0)
+        snprintf(held, sizeof held, ", %d held for replay", claim->held);
     if (strcmp(s->net, "resnet-small") == 0)
         snprintf(width, sizeof width, " of width %d and %d blocks", s->net_width, s->net_blocks);
     if (claim->dreams && strcmp(s->generator, "generator-small") == 0)
@@ -62,11 +64,11 @@ rc_status rc_memory_check(const rc_memory_claim *claim, size_t forecast)
     else if (claim->dreams)
         snprintf(dreams, sizeof dreams, ", generator '%.31s'", s->generator);
     return rc_fail(RC_OUT_OF_MEMORY,
-                   "%s would take %s of memory (images of %d x %d pixels with %d channel%s, %d at a time, net "
+                   "%s would take %s of memory (images of %d x %d pixels with %d channel%s, %d at a time%s, net "
                    "'%.31s'%s%s), but %s are allowed. If that is meant, the setting 'max_memory' (%s) allows it; "
                    "smaller values of these settings take less",
                    claim->what, would, claim->image->w, claim->image->h, claim->image->c,
-                   claim->image->c > 1 ? "s" : "", claim->batch, s->net, width, dreams, allowed, option);
+                   claim->image->c > 1 ? "s" : "", claim->batch, held, s->net, width, dreams, allowed, option);
 }
 
 /* Bytes of a scorer, its staging and the images of which that shows views included. */

@@ -30,6 +30,7 @@ typedef struct rc_memory_claim {
     const rc_settings *settings;
     const rc_augment *image;
     int batch;   /* images at a time */
+    int held;    /* images at most, to be replayed */
     bool dreams; /* there is a generator */
 } rc_memory_claim;
 

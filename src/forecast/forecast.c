@@ -199,14 +199,11 @@ static rc_status begin_task(rc_learner *l, int n_old, int n_new, const uint8_t *
     return status;
 }
 
-/* Everything that the task builds, one stage after the other. */
-static rc_status build_task(rc_learner *l, const rc_task_claim *claim)
+/* Everything that the stages build, one after the other. */
+static rc_status build_stages(rc_learner *l, const rc_task_claim *claim)
 {
     size_t unused;
     rc_training *training;
-    RC_TRY(know(l, claim->n_old, claim->head_bias));
-    RC_TRY(claim->n_new > 0 ? begin_task(l, claim->n_old, claim->n_new, claim->images, claim->count, claim->lent)
-                            : rc_learner_begin_dreams(l));
     RC_TRY(rc_stage_bytes(l, RC_STAGE_INVERSION, &unused));
     if (rc_stage_steps(l, RC_STAGE_TRAINING) > 0) {
         RC_TRY(rc_stage_training_create(l, &training));
@@ -218,6 +215,21 @@ static rc_status build_task(rc_learner *l, const rc_task_claim *claim)
     }
     RC_TRY(rc_stage_bytes(l, RC_STAGE_ESTIMATION, &unused));
     return claim->also != NULL ? claim->also(l) : RC_OK;
+}
+
+/* Everything that the task builds. A buffer has memory of the host beside what it has in the pool. */
+static rc_status build_task(rc_learner *l, const rc_task_claim *claim)
+{
+    rc_image_buffer *buffer = &l->source->images;
+    void *slots;
+    rc_buffer_pretend(buffer, claim->offered);
+    RC_TRY(know(l, claim->n_old, claim->head_bias));
+    RC_TRY(claim->n_new > 0 ? begin_task(l, claim->n_old, claim->n_new, claim->images, claim->count, claim->lent)
+                            : rc_learner_begin_dreams(l));
+    RC_TRY(l->backend->alloc(l->backend, rc_buffer_taken_bytes(buffer), &slots));
+    rc_status status = build_stages(l, claim);
+    l->backend->release(l->backend, slots);
+    return status;
 }
 
 rc_status rc_forecast_bytes(rc_backend *backend, const rc_task_claim *claim, size_t *bytes)
@@ -247,6 +259,7 @@ rc_status rc_forecast_allow(rc_backend *backend, const rc_task_claim *claim, con
                              .settings = claim->settings,
                              .image = claim->image,
                              .batch = claim->settings->batch,
+                             .held = rc_held_images(claim->method, claim->settings),
                              .dreams = rc_method_dreams(claim->method, claim->n_old)};
     RC_TRY(rc_forecast_bytes(backend, claim, &bytes));
     return rc_memory_check(&words, bytes);

@@ -42,6 +42,7 @@ typedef struct rc_task_claim {
     const rc_augment *image;
     int n_old, n_new;      /* n_new 0: the task only dreams of the old classes */
     bool head_bias;        /* the head of the old classes has one */
+    uint64_t offered;      /* images that earlier tasks have offered to a buffer, repeats counted */
     const uint8_t *images; /* (count, h, w, c): read only by methods that are given old images */
     int count;
     bool lent; /* the learner is lent them: they take no memory where the backend reads the host's */

@@ -188,16 +188,16 @@ static void stop_at_once(small_run *r, const recollect_progress *p)
 }
 
 /* The smallest budget with which the run is not refused before it makes its folder. */
-static size_t least_budget(const char *task_sizes)
+static size_t least_budget(const char *method, int tasks, const char *key, const char *value)
 {
     size_t refused = 0, enough = rc_bytes_allocated() + 4000000;
     while (enough - refused > 1) {
         size_t between = refused + (enough - refused) / 2;
         char out[64];
-        snprintf(out, sizeof out, "%s-%zu", task_sizes, between);
-        small_run_start_one(&run, out, "finetune");
-        small_run_set(&run, "task_sizes", task_sizes);
-        run.settings.stop_after = 1;
+        snprintf(out, sizeof out, "%s-%zu", value, between);
+        small_run_start_one(&run, out, method);
+        small_run_set(&run, key, value);
+        run.settings.stop_after = tasks;
         run.seen = stop_at_once;
         rc_memory_set_budget(between);
         assert_int_not_equal(rc_experiment_run(&run.settings), RC_OK);
@@ -236,7 +236,54 @@ static void the_images_of_the_first_task_are_counted(void **state)
     rc_backend_close(backend);
     rc_dataset_close(&data);
     for (int i = 0; i < 2; i++)
-        least[i] = least_budget(task_sizes[i]);
+        least[i] = least_budget("finetune", 1, "task_sizes", task_sizes[i]);
+    assert_int_equal(least[0] - least[1], bytes[0] - bytes[1]);
+}
+
+/* What the last task takes: it begins with all that the first one has offered to a buffer, each image in every epoch of
+ * main training, and the images of that lie in the pool, too. */
+static void the_buffer_of_the_last_task_is_counted(void **state)
+{
+    (void)state;
+    static const int epochs[] = {60, 20};
+    static const char *const text[] = {"60", "20"};
+    size_t bytes[2], least[2];
+    rc_backend *backend;
+    rc_dataset data;
+    const rc_watch watch = {0};
+    const rc_method *method;
+    small_run_start_one(&run, "out", "er");
+    SUCCEEDS(rc_method_find("er", &method));
+    SUCCEEDS(rc_run_data_open(&run.settings.config, 1, false, &watch, &data));
+    SUCCEEDS(rc_backend_open("cpu", 1, NULL, &backend));
+    const rc_augment shape = rc_image_of(&data);
+    rc_settings *s = &run.settings.config.settings;
+    for (int i = 0; i < 2; i++) {
+        const int images = data.train.count / 2,
+                  offered = (epochs[i] - s->refine_epochs) * (images / s->batch * s->batch);
+        assert_true((offered > method->buffer_size) == (i == 0));
+        s->epochs = epochs[i];
+        const rc_task_claim claim = {.settings = s,
+                                     .method = method,
+                                     .image = &shape,
+                                     .n_old = 2,
+                                     .n_new = 2,
+                                     .offered = (uint64_t)offered,
+                                     .lent = true,
+                                     .count = images};
+        SUCCEEDS(rc_forecast_bytes(backend, &claim, &bytes[i]));
+    }
+    rc_backend_close(backend);
+    rc_dataset_close(&data);
+    for (int i = 0; i < 2; i++)
+        least[i] = least_budget("er", 2, "epochs", text[i]);
+    assert_true(bytes[0] > bytes[1]);
+    small_run_start_one(&run, "out", "er");
+    small_run_set(&run, "epochs", "20");
+    rc_memory_set_budget(least[1] - 1);
+    assert_int_equal(rc_experiment_run(&run.settings), RC_OUT_OF_MEMORY);
+    rc_memory_set_budget(SIZE_MAX);
+    assert_holds(rc_message(), "with 3 channels, 8 at a time, 500 held for replay, net 'resnet-small' of width 4");
     assert_int_equal(least[0] - least[1], bytes[0] - bytes[1]);
 }
 
@@ -899,6 +946,7 @@ int main(void)
         IN_FOLDER(without_data_or_backend_a_run_is_as_it_was),
         IN_FOLDER(too_little_memory_is_told_before_anything_is_made),
         IN_FOLDER(the_images_of_the_first_task_are_counted),
+        IN_FOLDER(the_buffer_of_the_last_task_is_counted),
         IN_FOLDER(each_order_has_each_seed),
         IN_FOLDER(names_are_in_the_order_of_the_classes),
         IN_FOLDER(what_models_and_results_say_of_their_run),

@@ -343,6 +343,67 @@ static void a_task_takes_what_is_counted(void **state)
     }
 }
 
+/* A buffer has images on the host and, of what it holds when the task begins, in the pool, too: 24 images are offered
+ * twice then. Counting takes none of that. */
+static void a_buffer_is_counted(void **state)
+{
+    (void)state;
+    enum { IMAGES = 24, CAPACITY = 1000, SCRATCH = 100000, IMAGE = LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS };
+    static const struct {
+        uint64_t offered;
+        size_t held, room;
+    } cases[] = {{0, 0, 48}, {700, 700, 748}, {1000, 1000, 1000}, {5000000000, 1000, 1000}};
+    static uint8_t images[IMAGES * IMAGE];
+    int32_t labels[IMAGES];
+    rc_augment image = {.h = LEARNING_SIZE, .w = LEARNING_SIZE, .c = LEARNING_CHANNELS, .std = {1, 1, 1}};
+    rc_settings s = learning_settings();
+    size_t empty = 0;
+    s.buffer_size = CAPACITY;
+    for (int i = 0; i < IMAGES; i++)
+        labels[i] = 3 + i % 2;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rc_backend *be;
+        rc_learner l;
+        size_t bytes;
+        rc_task_claim claim = {.settings = &s,
+                               .method = method("er"),
+                               .image = &image,
+                               .n_old = 3,
+                               .n_new = 2,
+                               .offered = cases[i].offered,
+                               .images = images,
+                               .count = IMAGES};
+        SUCCEEDS(rc_backend_open_with("cpu", 1, NULL, &counting, &be));
+        size_t before = most_of_all = rc_bytes_allocated();
+        rc_status status = rc_forecast_bytes(be, &claim, &bytes);
+        if (cases[i].offered > UINT32_MAX) {
+            assert_int_equal(status, RC_INVALID_ARGUMENT);
+            assert_non_null(strstr(rc_message(), "a buffer takes a stream of 4294967295 images"));
+            rc_backend_close(be);
+            continue;
+        }
+        assert_int_equal(status, RC_OK);
+        assert_true(rc_bytes_allocated() == before && most_of_all - before < CAPACITY * IMAGE / 2);
+        size_t slot = IMAGE + 3 * sizeof(int32_t), place = IMAGE + sizeof(int32_t);
+        if (i == 0)
+            empty = bytes - cases[0].room * slot;
+        assert_int_equal(bytes, empty + cases[i].room * slot + cases[i].held * place);
+        before = most_of_all = rc_bytes_allocated();
+        SUCCEEDS(rc_learner_create(&l, be, &s, claim.method, &image));
+        SUCCEEDS(rc_head_grow(&l.student.head, 3, (rc_rng){1, 1}));
+        SUCCEEDS(rc_buffer_reserve(&l.source->images, cases[i].held));
+        l.source->images.held = (int)cases[i].held;
+        l.source->images.offered = cases[i].offered;
+        SUCCEEDS(rc_learner_begin_task(&l, 1, 2, images, labels, IMAGES));
+        SUCCEEDS(rc_run_stages(&l, RC_STAGE_TRAINING, 0, &learning_no_hooks, NULL));
+        rc_learner_destroy(&l);
+        size_t really = most_of_all - before;
+        if (bytes > really + SCRATCH || really > bytes + SCRATCH)
+            fail_msg("case %zu: %zu bytes were counted, %zu taken", i, bytes, really);
+        rc_backend_close(be);
+    }
+}
+
 /* Moving alone, with dreams and without, of old classes and in a first task: the fit, or the passes, take the most. */
 static void moving_takes_what_is_counted(void **state)
 {
@@ -495,6 +556,7 @@ int main(void)
         cmocka_unit_test(measuring_leaves_nothing_behind),
         cmocka_unit_test(counted_bytes_are_those_that_are_taken),
         cmocka_unit_test(a_task_takes_what_is_counted),
+        cmocka_unit_test(a_buffer_is_counted),
         cmocka_unit_test(moving_takes_what_is_counted),
         cmocka_unit_test(features_of_all_images_are_counted),
         cmocka_unit_test(a_large_claim_takes_nothing),
