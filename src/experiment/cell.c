@@ -183,16 +183,6 @@ bool rc_cell_done(const rc_cell *cell)
 
 /* ---- how much there is to do ---------------------------------------------------------------------------------- */
 
-/* Training images of a task; with the old ones, if it is given those. */
-static int task_images(const rc_cell *cell, int task, bool with_old)
-{
-    const rc_task_stream *stream = &cell->trial->stream;
-    int count = 0, first = with_old ? 0 : rc_task_first(stream, task);
-    for (int position = first; position < stream->task_end[task]; position++)
-        count += cell->trial->images[position];
-    return count;
-}
-
 rc_workload rc_cell_work(const rc_cell *cell, int task)
 {
     const rc_task_stream *stream = &cell->trial->stream;
@@ -202,16 +192,16 @@ rc_workload rc_cell_work(const rc_cell *cell, int task)
     for (; task < rc_cell_tasks(cell); task++)
         rc_workload_add(&work, &cell->trial->config.settings, cell->method, rc_task_first(stream, task),
                         rc_task_classes(stream, task),
-                        task_images(cell, task, rc_method_trains_on_old_images(cell->method)));
+                        rc_trial_images(cell->trial, task, rc_method_trains_on_old_images(cell->method)));
     return work;
 }
 
-size_t rc_cell_image_bytes(const rc_cell *cell, bool copied)
+size_t rc_cell_image_bytes(const rc_cell *cell)
 {
     const rc_dataset *data = cell->trial->data;
     int most = 0, held = rc_held_images(cell->method, &cell->trial->config.settings);
-    for (int task = 0; copied && task < rc_cell_tasks(cell); task++) {
-        int images = task_images(cell, task, rc_method_takes_old_images(cell->method));
+    for (int task = 0; task < rc_cell_tasks(cell); task++) {
+        int images = rc_trial_images(cell->trial, task, rc_method_takes_old_images(cell->method));
         most = images > most ? images : most;
     }
     return ((size_t)most + (size_t)held) * (size_t)data->h * (size_t)data->w * (size_t)data->c;
@@ -590,8 +580,8 @@ static rc_status run_tasks(cell_run *m)
     if (m->results->done == 0 && m->cell->first != NULL) {
         memcpy(m->wall, m->cell->first->results.task[0].wall, sizeof m->wall);
         if (!m->cell->method->dce)
-            m->wall[RC_STAGE_ESTIMATION] = 0;                    /* of statistics that others need */
-        m->model.learner.given = task_images(m->cell, 0, false); /* to the cell that has learnt it */
+            m->wall[RC_STAGE_ESTIMATION] = 0;                         /* of statistics that others need */
+        m->model.learner.given = rc_trial_images(m->trial, 0, false); /* to the cell that has learnt it */
         RC_TRY(begin_log(m));
         RC_TRY(finish_task(m, 0));
     }

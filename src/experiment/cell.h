@@ -47,9 +47,8 @@ int rc_cell_tasks(const rc_cell *cell); /* that it runs */
 bool rc_cell_done(const rc_cell *cell); /* all of them are */
 /* The steps of the tasks from `task` on. */
 rc_workload rc_cell_work(const rc_cell *cell, int task);
-/* Bytes of the images that it replays; with `copied`, also of the training images of its largest task, which a backend
- * copies that has memory of its own. */
-size_t rc_cell_image_bytes(const rc_cell *cell, bool copied);
+/* Bytes of the images that it replays, and of the training images of its largest task: a GPU has a copy of them. */
+size_t rc_cell_image_bytes(const rc_cell *cell);
 
 /* The row that trains the first task for all methods: one that estimates, whichever methods were asked for. */
 const rc_method *rc_first_task_method(void);

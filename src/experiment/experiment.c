@@ -143,43 +143,12 @@ static void choose_jobs(experiment *x, const rc_backend *backend)
     x->threads = threads / x->jobs > 1 ? threads / x->jobs : 1;
 }
 
-/* Training images of a task, of its own classes. */
-static int task_images(const rc_trial *t, int task)
-{
-    int count = 0, first = rc_task_first(&t->stream, task);
-    for (int i = first; i < first + rc_task_classes(&t->stream, task); i++)
-        count += t->images[i];
-    return count;
-}
-
-/* Images that the tasks before this one offer to a buffer, repeats counted. */
-static uint64_t offered_before(const rc_trial *t, const rc_method *method, int task)
-{
-    const rc_settings *s = &t->config.settings;
-    uint64_t steps = 0;
-    for (int i = 0; i < task; i++) {
-        const rc_task_size size = {s, method, rc_task_first(&t->stream, i), rc_task_classes(&t->stream, i),
-                                   rc_epoch_batches(task_images(t, i), s->batch)};
-        steps += (uint64_t)rc_task_steps(&size, RC_STAGE_TRAINING) + rc_task_steps(&size, RC_STAGE_REFINEMENT);
-    }
-    return steps * (uint64_t)s->batch;
-}
-
 /* The last task of a method; -1: the first task. */
 static rc_task_claim claim_of(const experiment *x, int method, const rc_augment *shape)
 {
     const rc_trial *t = &x->trial[0];
-    int task = method < 0 ? 0 : t->tasks - 1;
-    rc_task_claim claim = {.settings = &t->config.settings,
-                           .method = method < 0 ? rc_first_task_method() : x->settings->method[method],
-                           .image = shape,
-                           .n_old = rc_task_first(&t->stream, task),
-                           .n_new = rc_task_classes(&t->stream, task),
-                           .lent = true};
-    for (int i = rc_method_takes_old_images(claim.method) ? 0 : task; i <= task; i++)
-        claim.count += task_images(t, i);
-    claim.offered = offered_before(t, claim.method, task);
-    return claim;
+    return method < 0 ? rc_trial_claim(t, rc_first_task_method(), 0, shape)
+                      : rc_trial_claim(t, x->settings->method[method], t->tasks - 1, shape);
 }
 
 /* Refuses, before anything is made or allocated, what takes more memory than is allowed: the first task, and the last
@@ -194,19 +163,39 @@ static rc_status allow_tasks(const experiment *x, rc_backend *backend)
     return RC_OK;
 }
 
-/* The method of a later task that takes the most. */
-static const rc_method *heaviest_method(const rc_run_settings *s)
+/* The method whose last task is timed: the one with the most generators. */
+static const rc_method *method_to_time(const experiment *x)
 {
-    const rc_method *heaviest = s->method[0];
-    for (int m = 1; m < s->methods; m++)
-        if (s->method[m]->replay->dreams)
-            heaviest = s->method[m];
-    return heaviest;
+    const rc_run_settings *s = x->settings;
+    const rc_method *found = s->method[0];
+    int most = 0;
+    for (int m = 0; m < s->methods; m++) {
+        int generators = s->method[m]->replay->dreams ? rc_generators(s->method[m], &s->config.settings) : 0;
+        if (generators > most) {
+            found = s->method[m];
+            most = generators;
+        }
+    }
+    return found;
 }
 
-/* A few steps of the first and of the last task: their speed, and the bytes that a cell takes at most. Threads have
- * been dealt out to the cells; a device they share, so that each is slower by as many as there are, until it turns out
- * how much better it is. */
+/* The most bytes that a task of any method takes; 0 on a GPU. */
+static rc_status count_tasks(const experiment *x, rc_backend *backend, size_t *most)
+{
+    rc_augment shape = rc_image_of(x->data);
+    *most = 0;
+    for (int m = -1; m < x->settings->methods; m++) {
+        size_t bytes;
+        const rc_task_claim claim = claim_of(x, m, &shape);
+        RC_TRY(rc_forecast_bytes(backend, &claim, &bytes));
+        *most = bytes > *most ? bytes : *most;
+    }
+    return RC_OK;
+}
+
+/* A few steps of the first and of a last task: their speed. Threads have been dealt out to the cells; a device they
+ * share, so that each is slower by as many as there are, until it turns out how much better it is. And the bytes that a
+ * cell takes at most, on a GPU those of the tasks that are timed. */
 static rc_status measure(experiment *x, rc_backend *backend, size_t *bytes)
 {
     const rc_trial *t = &x->trial[0];
@@ -215,21 +204,23 @@ static rc_status measure(experiment *x, rc_backend *backend, size_t *bytes)
     int last = t->tasks - 1;
     size_t before = rc_bytes_allocated(), first = 0, later = 0, images = 0;
     rc_augment shape = rc_image_of(x->data);
+    RC_TRY(count_tasks(x, backend, bytes)); /* before the backend has the workspace of any */
     RC_TRY(rc_forecast_measure(&x->forecast, backend, settings, rc_first_task_method(), &shape, 0,
-                               rc_task_classes(&t->stream, 0), train->images, task_images(t, 0), &first));
+                               rc_task_classes(&t->stream, 0), train->images, rc_trial_images(t, 0, false), &first));
     if (last > 0)
-        RC_TRY(rc_forecast_measure(&x->forecast, backend, settings, heaviest_method(x->settings), &shape,
+        RC_TRY(rc_forecast_measure(&x->forecast, backend, settings, method_to_time(x), &shape,
                                    rc_task_first(&t->stream, last), rc_task_classes(&t->stream, last), train->images,
-                                   task_images(t, last), &later));
+                                   rc_trial_images(t, last, false), &later));
     for (int i = 0; i < x->cells; i++) {
-        size_t now = rc_cell_image_bytes(&x->cell[i], backend->about.device_memory);
+        size_t now = rc_cell_image_bytes(&x->cell[i]);
         images = now > images ? now : images;
     }
     for (int i = 0; i < 2 * RC_STAGE_COUNT && backend->about.device_shared; i++)
         x->forecast.per_step[i / RC_STAGE_COUNT][i % RC_STAGE_COUNT] *= x->jobs;
     for (int i = 0; i < 2 * RC_STAGE_COUNT && x->workers != NULL; i++)
         x->forecast.per_step[i / RC_STAGE_COUNT][i % RC_STAGE_COUNT] /= x->workers->count;
-    *bytes = (first > later ? first : later) - before + images;
+    if (*bytes == 0)
+        *bytes = (first > later ? first : later) - before + images;
     return RC_OK;
 }
 

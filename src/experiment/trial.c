@@ -94,3 +94,36 @@ void rc_trial_destroy(rc_trial *t)
     rc_free(NULL, t->images);
     rc_task_stream_destroy(&t->stream);
 }
+
+int rc_trial_images(const rc_trial *t, int task, bool with_old)
+{
+    int count = 0, first = with_old ? 0 : rc_task_first(&t->stream, task);
+    for (int position = first; position < t->stream.task_end[task]; position++)
+        count += t->images[position];
+    return count;
+}
+
+/* Images that the tasks before this one offer to a buffer, repeats counted. */
+static uint64_t offered_before(const rc_trial *t, const rc_method *method, int task)
+{
+    const rc_settings *s = &t->config.settings;
+    uint64_t steps = 0;
+    for (int i = 0; i < task; i++) {
+        const rc_task_size size = {s, method, rc_task_first(&t->stream, i), rc_task_classes(&t->stream, i),
+                                   rc_epoch_batches(rc_trial_images(t, i, false), s->batch)};
+        steps += (uint64_t)rc_task_steps(&size, RC_STAGE_TRAINING) + rc_task_steps(&size, RC_STAGE_REFINEMENT);
+    }
+    return steps * (uint64_t)s->batch;
+}
+
+rc_task_claim rc_trial_claim(const rc_trial *t, const rc_method *method, int task, const rc_augment *image)
+{
+    return (rc_task_claim){.settings = &t->config.settings,
+                           .method = method,
+                           .image = image,
+                           .n_old = rc_task_first(&t->stream, task),
+                           .n_new = rc_task_classes(&t->stream, task),
+                           .offered = offered_before(t, method, task),
+                           .lent = true,
+                           .count = rc_trial_images(t, task, rc_method_takes_old_images(method))};
+}

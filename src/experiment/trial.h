@@ -5,6 +5,7 @@
 
 #include "config/config.h"
 #include "experiment/run_folder.h"
+#include "forecast/forecast.h"
 
 typedef struct rc_trial {
     rc_config config; /* with its own order and seed */
@@ -28,5 +29,10 @@ void rc_trial_folder_name(const int *order, const uint64_t *seed, char *name, si
  * run; 0: all. After a failure, destroy the trial as usual. */
 rc_status rc_trial_create(rc_trial *trial, const rc_dataset *data, int stop_after);
 void rc_trial_destroy(rc_trial *trial); /* a zeroed one is fine */
+
+int rc_trial_images(const rc_trial *trial, int task,
+                    bool with_old); /* training images of a task, and of earlier ones */
+/* What a task is to a forecast. `image` must stay. */
+rc_task_claim rc_trial_claim(const rc_trial *trial, const rc_method *method, int task, const rc_augment *image);
 
 #endif

@@ -287,6 +287,40 @@ static void the_buffer_of_the_last_task_is_counted(void **state)
     assert_int_equal(least[0] - least[1], bytes[0] - bytes[1]);
 }
 
+/* The bytes that a long run of these methods foretells, in megabytes. */
+static double foretold_megabytes(const char *first, const char *second)
+{
+    char out[64];
+    double value;
+    snprintf(out, sizeof out, "%s-%s", first, second);
+    small_run_start_one(&run, out, first);
+    if (second[0] != '\0')
+        SUCCEEDS(rc_method_find(second, &run.settings.method[run.settings.methods++]));
+    small_run_set(&run, "size", "16");
+    small_run_set(&run, "epochs", "100000");
+    run.settings.watch.log.level = RC_LOG_INFO;
+    run.seen = stop_at_once;
+    assert_int_equal(rc_experiment_run(&run.settings), RC_CANCELLED);
+    const char *told = strstr(run.log.text, "forecast: about ");
+    if (told == NULL)
+        fail_msg("no forecast: %s", run.log.text);
+    told = strstr(told, " and ");
+    char unit;
+    assert_int_equal(sscanf(told, " and %lf %cB of memory", &value, &unit), 2);
+    assert_int_equal(unit, 'M');
+    return value;
+}
+
+/* The most that any of the methods takes, whichever is named first. */
+static void the_heaviest_method_counts(void **state)
+{
+    (void)state;
+    const double light = foretold_megabytes("cwd", ""), heavy = foretold_megabytes("dgr", "");
+    assert_true(heavy > 2 * light);
+    assert_true(fabs(foretold_megabytes("dgr", "cwd") / heavy - 1) < 0.02);
+    assert_true(fabs(foretold_megabytes("cwd", "dgr") / heavy - 1) < 0.02);
+}
+
 /* ---- what is made ----------------------------------------------------------------------------------------------- */
 
 /* Every order with every seed; no more cells side by side than have something to do; nothing is left. */
@@ -947,6 +981,7 @@ int main(void)
         IN_FOLDER(too_little_memory_is_told_before_anything_is_made),
         IN_FOLDER(the_images_of_the_first_task_are_counted),
         IN_FOLDER(the_buffer_of_the_last_task_is_counted),
+        IN_FOLDER(the_heaviest_method_counts),
         IN_FOLDER(each_order_has_each_seed),
         IN_FOLDER(names_are_in_the_order_of_the_classes),
         IN_FOLDER(what_models_and_results_say_of_their_run),
