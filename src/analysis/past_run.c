@@ -46,6 +46,7 @@ static rc_status read_identity(rc_past_run *run, const char *file)
     const rc_json *config;
     const char *data;
     RC_TRY(rc_json_load(file, 1 << 20, &run->identity));
+    const rc_json *data_seed = rc_json_member(run->identity, "data_seed");
     run->config = rc_config_default();
     rc_status status = rc_json_get_object(run->identity, "config", &config);
     if (status == RC_OK)
@@ -54,6 +55,7 @@ static rc_status read_identity(rc_past_run *run, const char *file)
         status = rc_config_from_json(&run->config, config);
     if (status == RC_OK)
         status = rc_config_check(&run->config);
+    run->data_seed = data_seed != NULL ? (uint64_t)rc_json_integer(data_seed) : run->config.settings.seed;
     return status == RC_OK || status == RC_OUT_OF_MEMORY ? status : rc_fail(RC_FORMAT, "%s: %s", file, rc_message());
 }
 

@@ -12,7 +12,8 @@
 typedef struct rc_past_run {
     char path[RC_PATH_SIZE];
     rc_config config;
-    rc_json *identity; /* run.json */
+    uint64_t data_seed; /* with which its data was read; files of earlier versions do not say: the run's own */
+    rc_json *identity;  /* run.json */
     /* Once the data is there: */
     const rc_dataset *data;
     rc_task_stream stream;

@@ -97,7 +97,11 @@ static rc_status open_folders(experiment *x, const rc_backend *backend)
         if (s->resume && !shared && !there)
             rc_log_write(&s->watch.log, RC_LOG_INFO, "note: %s holds no run to go on with, so one begins there",
                          t->path);
-        rc_run_identity identity = {&t->config, x->data, backend, s->command_line};
+        rc_run_identity identity = {.config = &t->config,
+                                    .data = x->data,
+                                    .data_seed = s->config.settings.seed,
+                                    .backend = backend,
+                                    .command_line = s->command_line};
         RC_TRY(rc_run_folder_open(&t->folder, t->path, &identity, s->resume, shared));
     }
     return RC_OK;

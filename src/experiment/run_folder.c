@@ -41,6 +41,7 @@ static rc_status describe(const rc_run_identity *who, rc_json **json)
     rc_json_put_int(&w, "threads", be->about.threads);
     rc_json_put_text(&w, "dataset", who->data->name);
     rc_json_put_text(&w, "data", who->config->data);
+    rc_json_put_int(&w, "data_seed", (int64_t)who->data_seed);
     rc_json_put_text(&w, "data_fingerprint", data);
     rc_json_begin_object(&w, "config");
     rc_config_put_json(who->config, "data", &w);

@@ -22,6 +22,7 @@ typedef struct rc_run_folder {
 typedef struct rc_run_identity {
     const rc_config *config;
     const rc_dataset *data;
+    uint64_t data_seed; /* with which the data was read: of several seeds, that of none or of one */
     const rc_backend *backend;
     const char *command_line;
 } rc_run_identity;

@@ -228,6 +228,18 @@ analyze 1 ledger run --data procedural:10
 complains 'the data is not what the run in run was made with.*--data says where it lies'
 analyze 1 ledger run --data nowhere
 complains nowhere
+# Several seeds have read their data with one, which chose the test images. An earlier version did not write it down.
+"$program" run small.yaml --threads 1 --out seeds --method er --seeds 1,2 --stop-after 1 >/dev/null 2>run.log ||
+    fail "run: $(cat run.log)"
+for seed in 1 2; do
+    analyze 0 ledger seeds/seed-$seed
+    says '^ER: '
+    sed -i '/"data_seed"/d' seeds/seed-$seed/run.json
+done
+analyze 0 ledger seeds/seed-1
+analyze 1 ledger seeds/seed-2
+complains 'the data is not what the run in seeds/seed-2 was made with'
+
 mkdir -p several/first several/seed-5
 touch several/summary.json
 analyze 1 ledger several

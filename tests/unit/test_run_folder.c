@@ -63,7 +63,7 @@ static rc_status open_run(const rc_config *config, const rc_dataset *data, bool 
                           rc_run_folder *folder)
 {
     const rc_run_identity who = {
-        .config = config, .data = data, .backend = &backend, .command_line = "recollect run it"};
+        .config = config, .data = data, .data_seed = 8, .backend = &backend, .command_line = "recollect run it"};
     memset(folder, 0xff, sizeof *folder); /* what was there before does not matter */
     return rc_run_folder_open(folder, "run", &who, resume, shared);
 }
@@ -125,8 +125,9 @@ static void assert_describes(const rc_json *run, const char *command_line, const
         assert_string_equal(rc_json_string(rc_json_member(run, text[i][0])), text[i][1]);
     assert_int_equal(rc_json_integer(rc_json_member(run, "order")), 5);
     assert_int_equal(rc_json_integer(rc_json_member(run, "seed")), 11);
+    assert_int_equal(rc_json_integer(rc_json_member(run, "data_seed")), 8);
     assert_int_equal(rc_json_integer(rc_json_member(run, "threads")), 3);
-    assert_int_equal(rc_json_count(run), sizeof text / sizeof *text + 4);
+    assert_int_equal(rc_json_count(run), sizeof text / sizeof *text + 5);
     const rc_json *settings = rc_json_member(run, "config");
     rc_config_item item;
     int items = 0;
@@ -166,7 +167,7 @@ static void the_folder_says_what_decides_the_run(void **state)
     /* Without a name the device is the machine; a command line may be missing. */
     rc_backend nameless = backend;
     nameless.about.device = NULL;
-    const rc_run_identity who = {.config = &config, .data = &data, .backend = &nameless};
+    const rc_run_identity who = {.config = &config, .data = &data, .data_seed = 8, .backend = &nameless};
     SUCCEEDS(rc_run_folder_open(&folder, "deep/other", &who, false, false));
     rc_machine_name(machine, sizeof machine);
     assert_describes(folder.identity, "", machine);

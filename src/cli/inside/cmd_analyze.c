@@ -249,8 +249,9 @@ static rc_status open_data(desk *k)
     if (path == NULL)
         path = rc_json_string(rc_json_member(k->run.identity, "data"));
     RC_TRY(rc_config_set(&k->run.config, "data", path != NULL ? path : ""));
-    RC_TRY(rc_run_data_open(&k->run.config, (int)k->value[THREADS].integer, k->value[SKIP_BROKEN].given, &k->watch,
-                            &k->data));
+    rc_config config = k->run.config;
+    config.settings.seed = k->run.data_seed;
+    RC_TRY(rc_run_data_open(&config, (int)k->value[THREADS].integer, k->value[SKIP_BROKEN].given, &k->watch, &k->data));
     return rc_past_run_take_data(&k->run, &k->data);
 }
 
