@@ -64,11 +64,11 @@ static void print_tasks(const rc_ledger *l, rc_analysis_line *line, void *user)
     const rc_ledger_task *last = &l->task[l->tasks - 1];
     snprintf(text, sizeof text, "the trained head after task %d: %% of the images of each task", l->tasks);
     line(user, text);
-    line(user, "task   right among its classes, when new   now   taken for a class of it   right");
+    line(user, "task   right among its classes, when new     now   taken for a class of it   right");
     for (int t = 0; t < l->tasks; t++) {
         rc_row_number(&r, 4, 0, t + 1);
-        rc_row_number(&r, 35, 2, l->task[t].among[t]);
-        rc_row_number(&r, 6, 2, last->among[t]);
+        rc_row_number(&r, 36, 2, l->task[t].among[t]);
+        rc_row_number(&r, 8, 2, last->among[t]);
         rc_row_number(&r, 26, 2, last->told[t]);
         rc_row_number(&r, 8, 2, last->by_task[t][RC_LEDGER_HEAD]);
         rc_row_end(&r, line, user);

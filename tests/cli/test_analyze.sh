@@ -68,7 +68,7 @@ says '^CwD: accuracy in % over all classes so far, by classifiers on the same fe
 says '^task classes  trained head  nearest mean  LDA true  LDA stored  LDA moved  probe  joint$'
 [ "$(grep -cE '^ +[123] +(6|8|10)( +[0-9]+\.[0-9][0-9]){7}$' said)" -eq 3 ] || fail "three tasks: $(cat said)"
 says '^the trained head after task 3: % of the images of each task$'
-says '^task   right among its classes, when new   now   taken for a class of it   right$'
+says '^task   right among its classes, when new     now   taken for a class of it   right$'
 # Whoever is right is right among the classes of its task, and is taken for one of them.
 [ "$(sed -n '/^the trained head/,/^how far/p' said | awk 'NF == 5 && $1 ~ /^[123]$/ && $5 <= $3 && $5 <= $4' | wc -l)" -eq 3 ] || fail "tasks: $(cat said)"
 says '^task   stored: first task   all old   moved: first task   all old$'

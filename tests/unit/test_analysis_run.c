@@ -1,20 +1,23 @@
-/* Analyses that need a run, without one: what they count by the run's configuration. */
+/* Analyses that need a run, without one: what they count by the run's configuration, and the table of a ledger. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "analysis/consistency.h"
 #include "analysis/cost.h"
 #include "analysis/dreams.h"
+#include "analysis/ledger.h"
 #include "base/memory.h"
 #include "cil/learner.h"
 #include "nn/nets.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
+#include "support/page.h"
 #include "support/succeeds.h"
 
 /* 10 classes with 20 images each, 16 x 16 grey. */
@@ -215,12 +218,45 @@ static void dreams_have_the_models_labels(void **state)
     rc_saved_model_destroy(&model);
 }
 
+/* The widest numbers stand apart, each below the end of its title. */
+static void a_ledger_has_room_for_all_that_is_right(void **state)
+{
+    (void)state;
+    static rc_ledger_task task[2];
+    static page p;
+    rc_ledger ledger = {.tasks = 2, .task = task};
+    SUCCEEDS(rc_method_find("cwd", &ledger.method));
+    for (int t = 0; t < 2; t++) {
+        task[t].classes = 5 * (t + 1);
+        for (int row = 0; row < RC_LEDGER_COUNT; row++)
+            task[t].accuracy[row] = task[t].by_task[0][row] = task[t].by_task[1][row] = 100;
+        for (int i = 0; i < 2; i++)
+            task[t].among[i] = task[t].told[i] = task[t].stored_off[i] = task[t].moved_off[i] = 100;
+        task[t].old_stored_off = task[t].old_moved_off = 100;
+    }
+    rc_ledger_print(&ledger, page_add_line, &p);
+    assert_non_null(
+        strstr(p.text, "task classes  trained head  nearest mean  LDA true  LDA stored  LDA moved  probe  joint\n"
+                       "   1       5        100.00        100.00    100.00      100.00     100.00 100.00 100.00\n"
+                       "   2      10        100.00        100.00    100.00      100.00     100.00 100.00 100.00\n"));
+    assert_non_null(strstr(p.text,
+                           "task   right among its classes, when new     now   taken for a class of it   right\n"
+                           "   1                              100.00  100.00                    100.00  100.00\n"
+                           "   2                              100.00  100.00                    100.00  100.00\n"));
+    assert_non_null(strstr(p.text, "task   stored: first task   all old   moved: first task   all old\n"
+                                   "   2               100.00    100.00              100.00    100.00\n"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(costs_are_the_papers_formulas), cmocka_unit_test(costs_count_the_images_of_the_run),
-        cmocka_unit_test(costs_know_the_generator),      cmocka_unit_test(seconds_are_summed_up),
-        cmocka_unit_test(combinations_are_the_papers),   cmocka_unit_test(dreams_have_the_models_labels),
+        cmocka_unit_test(costs_are_the_papers_formulas),
+        cmocka_unit_test(costs_count_the_images_of_the_run),
+        cmocka_unit_test(costs_know_the_generator),
+        cmocka_unit_test(seconds_are_summed_up),
+        cmocka_unit_test(combinations_are_the_papers),
+        cmocka_unit_test(dreams_have_the_models_labels),
+        cmocka_unit_test(a_ledger_has_room_for_all_that_is_right),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }
