@@ -11,11 +11,18 @@
 #include "base/lease.h"
 #include "base/memory.h"
 
+/* How far a cell is: the first task that is not finished, and which part of it and of those after it is done. */
+typedef struct place {
+    int task;
+    double fraction;
+} place;
+
 typedef struct grid {
     const rc_grid_settings *settings;
     rc_cell_end *end;       /* (cells) */
     rc_cell_state *state;   /* (cells) */
     double *left;           /* (cells) seconds of work, as far as is known */
+    place *at;              /* (cells) */
     double fraction;        /* of the work of all cells, as told last */
     char (*stage)[64];      /* (cells) where a running cell is */
     rc_forecast known;      /* the speed, as the last report had it */
@@ -120,22 +127,26 @@ static void note_stage(const rc_cell *cell, const rc_stage_report *r, char *text
                  r->steps);
 }
 
-/* What is left of all cells side by side, and which part of their work is done. */
+/* What is left of all cells side by side, and which part of their work is done. A first task that no method needs is
+ * none of it. */
 static rc_pace pace_of_all(grid *g, const rc_pace *own)
 {
     rc_pace pace = *own;
     double all = 0, left = 0;
     for (int i = 0; i < g->settings->cells; i++) {
         const rc_cell *cell = &g->settings->cell[i];
-        if (cell->elsewhere)
+        if (cell->elsewhere || (g->state[i] == RC_CELL_ENDED && cell->results.done == 0))
             continue;
         rc_workload work = rc_cell_work(cell, 0);
-        all += rc_forecast_seconds(&g->known, &work);
-        if (g->state[i] == RC_CELL_WAITS) {
-            work = rc_cell_work(cell, cell->results.done);
+        all += rc_forecast_weight(&g->known, &work);
+        if (g->state[i] == RC_CELL_ENDED)
+            continue;
+        if (g->state[i] == RC_CELL_WAITS)
+            g->at[i] = (place){.task = cell->results.done};
+        work = rc_cell_work(cell, g->at[i].task);
+        left += (1 - g->at[i].fraction) * rc_forecast_weight(&g->known, &work);
+        if (g->state[i] == RC_CELL_WAITS)
             g->left[i] = rc_forecast_seconds(&g->known, &work);
-        }
-        left += g->state[i] == RC_CELL_ENDED ? 0 : g->left[i];
     }
     pace.left = rc_grid_seconds(g->settings->cell, g->settings->cells, g->jobs, g->state, g->left);
     g->fraction = fmax(g->fraction, 1 - left / all);
@@ -157,6 +168,7 @@ static void report(void *user, const rc_cell *cell, const rc_stage_report *r, co
     pthread_mutex_lock(&g->lock);
     memcpy(g->known.per_step, cell->forecast.per_step, sizeof g->known.per_step);
     g->left[i] = own->left;
+    g->at[i] = (place){r->task, own->fraction};
     rc_pace pace = pace_of_all(g, own);
     note_stage(cell, r, g->stage[i], sizeof g->stage[i]);
     if (g->running == 1 || r->step == r->steps) {
@@ -315,6 +327,7 @@ static bool run_next(grid *g, int i)
     unsigned begun = ++g->begun;
     cell->forecast = g->known;
     g->state[i] = RC_CELL_RUNS;
+    g->at[i] = (place){.task = cell->results.done};
     bool alone = g->running++ == 0;
     pthread_mutex_unlock(&g->lock);
     rc_status status = run_cell(g, cell);
@@ -411,11 +424,12 @@ rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end)
               .budget = rc_memory_budget()};
     g.state = rc_alloc_zeroed(NULL, cells, sizeof *g.state);
     g.left = rc_alloc_zeroed(NULL, cells, sizeof *g.left);
+    g.at = rc_alloc_zeroed(NULL, cells, sizeof *g.at);
     g.stage = rc_alloc_zeroed(NULL, cells, sizeof *g.stage);
     g.lease = rc_alloc_zeroed(NULL, cells, sizeof *g.lease);
     g.sight = rc_alloc_zeroed(NULL, cells, sizeof *g.sight);
     rc_status status = RC_OUT_OF_MEMORY;
-    if (g.state != NULL && g.left != NULL && g.stage != NULL && g.lease != NULL && g.sight != NULL) {
+    if (g.state != NULL && g.left != NULL && g.at != NULL && g.stage != NULL && g.lease != NULL && g.sight != NULL) {
         pthread_mutex_init(&g.lock, NULL);
         rc_clock_condition(&g.changed);
         for (size_t i = 0; i < cells; i++)
@@ -428,6 +442,7 @@ rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end)
     }
     rc_free(NULL, g.state);
     rc_free(NULL, g.left);
+    rc_free(NULL, g.at);
     rc_free(NULL, g.stage);
     rc_free(NULL, g.lease);
     rc_free(NULL, g.sight);

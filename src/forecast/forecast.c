@@ -79,16 +79,23 @@ double rc_forecast_seconds(const rc_forecast *f, const rc_workload *work)
     return sum;
 }
 
+double rc_forecast_weight(const rc_forecast *f, const rc_workload *work)
+{
+    double sum = 0;
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < RC_STAGE_COUNT; i++)
+            sum += work->steps[d][i] * weight(f, d, i);
+    return sum;
+}
+
 /* Which part of the steps of the task and of what comes after it is done, each as dear as it is in seconds. */
 static double fraction_done(const rc_forecast *f, const rc_stage_report *report)
 {
-    double done = 0, all = 0;
+    double done = 0, all = rc_forecast_weight(f, &f->later);
     for (int i = 0; i < RC_STAGE_COUNT; i++) {
         double price = weight(f, f->dreams, i);
         all += f->task_steps[i] * price;
         done += (i < (int)report->stage ? f->task_steps[i] : i == (int)report->stage ? report->step : 0) * price;
-        for (int d = 0; d < 2; d++)
-            all += f->later.steps[d][i] * weight(f, d, i);
     }
     return all > 0 ? done / all : NAN;
 }

@@ -34,6 +34,8 @@ void rc_forecast_begin_task(rc_forecast *forecast, const rc_learner *learner, co
 void rc_forecast_update(rc_forecast *forecast, const rc_stage_report *report, rc_pace *pace);
 /* Seconds that the work takes; NaN: nothing was measured yet. */
 double rc_forecast_seconds(const rc_forecast *forecast, const rc_workload *work);
+/* The same; while nothing was measured, by the arithmetic of the steps. Only ratios of two of them say something. */
+double rc_forecast_weight(const rc_forecast *forecast, const rc_workload *work);
 
 /* A task that is to be forecast. */
 typedef struct rc_task_claim {

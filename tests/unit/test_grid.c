@@ -271,6 +271,53 @@ static void a_stopped_grid_goes_on(void **state)
     assert_same_models("whole", "stopped");
 }
 
+/* ---- how far it is -------------------------------------------------------------------------------------------- */
+
+static struct {
+    double part[64]; /* that is done, as told */
+    int told;
+} parts;
+
+static void keep_part(void *user, const char *where, const recollect_progress *p)
+{
+    (void)user;
+    (void)where;
+    if (p->stage == RECOLLECT_STAGE_READING)
+        return;
+    assert_true(parts.told < 64);
+    assert_true(isnan(p->seconds_left) || p->seconds_left == 0);
+    parts.part[parts.told++] = p->fraction;
+}
+
+/* Stages that tell no more than their end are never timed: steps count by their arithmetic then. ER, whose two tasks
+ * have as many steps, trains a first task of its own; the one for other methods is no part of its run. */
+static void what_is_not_timed_comes_to_its_end(void **state)
+{
+    (void)state;
+    watcher w;
+    write_pictures();
+    rc_run_settings s = grid_settings(&w, "er", 1);
+    s.method[0] = method("er");
+    s.methods = s.orders = 1;
+    s.report_seconds = 3600;
+    s.watch.progress = keep_part;
+    parts.told = 0;
+    run_grid(&s, &w);
+    assert_int_equal(parts.told, 2);
+    assert_true(parts.part[0] == 0.5 && parts.part[1] == 1);
+    for (int jobs = 1; jobs <= 2; jobs++) {
+        s = grid_settings(&w, jobs == 1 ? "one" : "two", jobs);
+        s.report_seconds = 3600;
+        s.watch.progress = keep_part;
+        parts.told = 0;
+        run_grid(&s, &w);
+        assert_true(parts.told > 8 && parts.part[0] > 0 && parts.part[0] < 0.25);
+        for (int i = 1; i < parts.told; i++)
+            assert_true(parts.part[i] > parts.part[i - 1]);
+        assert_true(parts.part[parts.told - 1] == 1);
+    }
+}
+
 /* ---- no memory beside the others ------------------------------------------------------------------------------ */
 
 static struct {
@@ -498,6 +545,7 @@ int main(void)
         IN_FOLDER(what_is_done_is_not_done_again),
         IN_FOLDER(a_stopped_grid_goes_on),
         IN_FOLDER(orders_and_seeds_have_folders_of_their_own),
+        IN_FOLDER(what_is_not_timed_comes_to_its_end),
         IN_FOLDER(wrong_lists_are_refused),
         IN_FOLDER(a_cell_without_memory_waits_for_the_others),
         IN_FOLDER(a_cell_without_memory_outlasts_the_others),
