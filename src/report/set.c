@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "config/config.h"
 #include "experiment/run_folder.h"
 
 /* ---- which runs belong together ---------------------------------------------------------------------------------- */
@@ -186,6 +187,59 @@ static const char *paper_name(const rc_report_variant *v)
 {
     bool published = strcmp(v->name, "rdfcil") == 0 && has_settings(config_of(v->run[0]), RC_PAPER_RDFCIL_SETTINGS);
     return published ? RC_PAPER_RDFCIL : v->name;
+}
+
+/* The settings that the paper's figure is of: the preset of its data set and tasks, and what R-DFCIL's authors have of
+ * their own. */
+static rc_status read_paper_settings(const rc_paper_row *row, const char *profile, rc_config *config)
+{
+    char name[64], own[] = RC_PAPER_RDFCIL_SETTINGS, *rest;
+    *config = rc_config_default();
+    snprintf(name, sizeof name, "%s-%d", row->dataset, row->tasks);
+    RC_TRY(rc_config_load(config, name, NULL));
+    if (profile != NULL)
+        RC_TRY(rc_config_set(config, "profile", profile));
+    if (strcmp(row->method, RC_PAPER_RDFCIL) != 0)
+        return RC_OK;
+    for (char *pair = strtok_r(own, " ", &rest); pair != NULL; pair = strtok_r(NULL, " ", &rest))
+        RC_TRY(rc_config_set_pair(config, pair));
+    return RC_OK;
+}
+
+/* Is the run's accuracy one that the paper's figure can stand beside? What its version did not have, it does not say;
+ * what it wrote counts as well as what that is called today. Equations may be as the paper prints them, or as its code
+ * has them. */
+static rc_status is_the_papers(const rc_report_run *run, const rc_paper_row *row, bool *same)
+{
+    static const char *const changes_nothing[] = {"format", "decode"};
+    rc_config config;
+    rc_config_item item;
+    char value[RC_CONFIG_VALUE];
+    RC_TRY(read_paper_settings(row, rc_run_setting(run->identity, run->method, "profile"), &config));
+    *same = true;
+    for (int i = 0; *same && rc_config_item_at(i, &item); i++) {
+        const char *found = rc_run_setting(run->identity, run->method, item.name);
+        const char *written = rc_json_string(rc_json_member(config_of(run), item.name));
+        bool asked = found != NULL && !may_differ(item.name);
+        for (size_t k = 0; k < sizeof changes_nothing / sizeof *changes_nothing; k++)
+            asked = asked && strcmp(item.name, changes_nothing[k]) != 0;
+        if (!asked)
+            continue;
+        RC_TRY(rc_config_get(&config, item.name, value, sizeof value));
+        *same = strcmp(value, found) == 0 || strcmp(value, written) == 0;
+    }
+    return RC_OK;
+}
+
+/* The paper's figures of the same data, tasks and method, if all runs have its settings, too; NULL: there are none. */
+static rc_status find_paper(const rc_report_set *set, rc_report_variant *v)
+{
+    const rc_paper_row *row = rc_paper_find(set->dataset, set->tasks, paper_name(v));
+    bool same = row != NULL;
+    for (int i = 0; same && i < v->runs; i++)
+        RC_TRY(is_the_papers(v->run[i], row, &same));
+    v->paper = same ? row : NULL;
+    return RC_OK;
 }
 
 static const char *title_of(const rc_report_variant *v)
@@ -374,8 +428,9 @@ static rc_status count(const rc_report_set *set, rc_report_variant *v)
     v->new_classes = spread(v, new_of, values);
     count_seconds(v, values);
     count_tasks(set, v, values);
-    v->paper = rc_paper_find(set->dataset, set->tasks, paper_name(v));
-    rc_status status = count_findings(v, ledger_of, set->tasks * RC_LEDGER_COUNT, values, &v->ledger);
+    rc_status status = find_paper(set, v);
+    if (status == RC_OK)
+        status = count_findings(v, ledger_of, set->tasks * RC_LEDGER_COUNT, values, &v->ledger);
     if (status == RC_OK)
         status = count_findings(v, cost_of, RC_COST_COUNT * RC_COST_COLUMNS, values, &v->cost);
     rc_free(NULL, values);

@@ -97,6 +97,8 @@ static void put_run(const run_file *run, rc_json_writer *w)
     rc_json_put_text(w, "order", order);
     if (run->size != NULL)
         rc_json_put_text(w, "size", run->size);
+    if (run->other[0] != NULL)
+        rc_json_put_text(w, run->other[0], run->other[1]);
     rc_json_put_text(w, "lambda_war", run->setting != NULL ? run->setting : "0.1");
     rc_json_put_text(w, "weight_prior", run->own_settings ? "0.001" : "0");
     rc_json_put_text(w, "diversity_epsilon", run->own_settings ? "0" : "1e-06");

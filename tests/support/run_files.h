@@ -15,6 +15,7 @@ typedef struct run_file {
     bool without_classes;           /* as the copies of some old results are */
     const char *data_fingerprint;   /* NULL: not said */
     const char *size;               /* the value of that setting; NULL: not said */
+    const char *other[2];           /* one more setting and its value; NULL: none */
     int seed;                       /* 0: 1 */
 } run_file;
 

@@ -394,6 +394,90 @@ static void coverage_counts_numbers(void **state)
     rc_report_runs_free(&runs);
 }
 
+static const rc_report_variant *only_variant(const char *path, rc_report_runs *runs, rc_report_sets *sets)
+{
+    *runs = (rc_report_runs){0};
+    SUCCEEDS(rc_report_runs_add(runs, path));
+    SUCCEEDS(rc_report_sets_make(runs, sets));
+    assert_int_equal(sets->count, 1);
+    assert_int_equal(sets->set[0].variants, 1);
+    return &sets->set[0].variant[0];
+}
+
+static void is_beside_the_paper(const char *path, bool expected)
+{
+    rc_report_runs runs;
+    rc_report_sets sets;
+    int printed, measured;
+    const rc_report_variant *v = only_variant(path, &runs, &sets);
+    if ((v->paper != NULL) != expected)
+        fail_msg("%s: %s the paper's figure beside it", path, expected ? "without" : "with");
+    rc_report_coverage(&sets.set[0], &printed, &measured);
+    assert_int_equal(printed, strcmp(sets.set[0].dataset, "cifar100") == 0 ? 27 : 18);
+    assert_int_equal(measured, expected ? 2 : 0);
+    rc_report_sets_free(&sets);
+    rc_report_runs_free(&runs);
+}
+
+/* The paper's figures are of its settings alone. Files of earlier versions have fewer settings, and other names for
+ * some values; runs that say none may be of any. */
+static void other_settings_are_not_the_papers(void **state)
+{
+    static const struct {
+        const char *file;
+        bool expected;
+    } kept[] = {{"cifar100-5-cwd-order-1", true},   {"cifar100-5-er-order-0", true},
+                {"cifar100-10-lode-order-0", true}, {"tiny-imagenet-5-cwd-order-0", true},
+                {"cifar100-20-cwd-order-0", true},  {"cifar100-5-strong-cwd-order-0", false}};
+    static const struct {
+        const char *setting, *value;
+        bool expected;
+    } others[] = {{"images_per_class", "2", false}, {"epochs", "2", false},
+                  {"test_mirror", "true", false},   {"seed", "7", true},
+                  {"data", "here", true},           {"test_batch", "9", true},
+                  {"format", "cifar", true},        {"decode", "pack", true},
+                  {"profile", "paper", true}};
+    run_file run = five;
+    char path[RC_PATH_SIZE];
+    (void)state;
+    run_file_write(&run, in_folder("same"));
+    is_beside_the_paper(in_folder("same"), true);
+    run.setting = "0.5";
+    run_file_write(&run, in_folder("setting"));
+    is_beside_the_paper(in_folder("setting"), false);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        run = five;
+        run.other[0] = others[i].setting;
+        run.other[1] = others[i].value;
+        run_file_write(&run, in_folder(run.other[0]));
+        is_beside_the_paper(in_folder(run.other[0]), others[i].expected);
+    }
+    run = five;
+    run.own_settings = true; /* which are R-DFCIL's */
+    run_file_write(&run, in_folder("own"));
+    is_beside_the_paper(in_folder("own"), false);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        snprintf(path, sizeof path, "%s/docs/results/%s.json", RC_SOURCE_DIR, kept[i].file);
+        is_beside_the_paper(path, kept[i].expected);
+    }
+    /* Of a mean over runs all have to be the paper's. */
+    run = five;
+    run_file_write(&run, in_folder("both/order-0"));
+    is_beside_the_paper(in_folder("both"), true);
+    run.order = 1;
+    run.size = "16";
+    run_file_write(&run, in_folder("both/order-1"));
+    rc_report_runs runs = {0};
+    rc_report_sets sets;
+    SUCCEEDS(rc_report_runs_add(&runs, in_folder("both")));
+    SUCCEEDS(rc_report_sets_make(&runs, &sets));
+    assert_int_equal(sets.set[0].variants, 1); /* one says no size */
+    assert_int_equal(sets.set[0].variant[0].runs, 2);
+    assert_null(sets.set[0].variant[0].paper);
+    rc_report_sets_free(&sets);
+    rc_report_runs_free(&runs);
+}
+
 /* ---- classes ----------------------------------------------------------------------------------------------------- */
 
 static const char *reversed(int label)
@@ -660,6 +744,7 @@ int main(void)
         IN_FOLDER(our_numbers_stand_beside_the_paper),
         IN_FOLDER(own_settings_are_a_row_of_their_own),
         IN_FOLDER(coverage_counts_numbers),
+        IN_FOLDER(other_settings_are_not_the_papers),
         IN_FOLDER(classes_are_matched_by_name),
         IN_FOLDER(files_that_do_not_fit_are_refused),
         IN_FOLDER(many_images_that_are_taken_for_another_class_have_a_share),
