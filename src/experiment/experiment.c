@@ -167,15 +167,15 @@ static rc_status allow_tasks(const experiment *x, rc_backend *backend)
     return RC_OK;
 }
 
-/* The method whose last task is timed: the one with the most generators. */
-static const rc_method *method_to_time(const experiment *x)
+/* The method whose last task is timed for all of that kind: the one with the most generators. NULL: none is. */
+static const rc_method *method_to_time(const experiment *x, rc_task_kind kind, int n_old)
 {
     const rc_run_settings *s = x->settings;
-    const rc_method *found = s->method[0];
+    const rc_method *found = NULL;
     int most = 0;
     for (int m = 0; m < s->methods; m++) {
-        int generators = s->method[m]->replay->dreams ? rc_generators(s->method[m], &s->config.settings) : 0;
-        if (generators > most) {
+        int generators = rc_generators(s->method[m], &s->config.settings);
+        if (rc_task_kind_of(s->method[m], n_old) == kind && generators > most) {
             found = s->method[m];
             most = generators;
         }
@@ -197,34 +197,39 @@ static rc_status count_tasks(const experiment *x, rc_backend *backend, size_t *m
     return RC_OK;
 }
 
-/* A few steps of the first and of a last task: their speed. Threads have been dealt out to the cells; a device they
- * share, so that each is slower by as many as there are, until it turns out how much better it is. And the bytes that a
- * cell takes at most, on a GPU those of the tasks that are timed. */
+/* A few steps of the first task and of a last one of each kind: their speed. Threads have been dealt out to the cells;
+ * a device they share, so that each is slower by as many as there are, until it turns out how much better it is. And
+ * the bytes that a cell takes at most, on a GPU those of the tasks that are timed. */
 static rc_status measure(experiment *x, rc_backend *backend, size_t *bytes)
 {
     const rc_trial *t = &x->trial[0];
     const rc_settings *settings = &t->config.settings;
     const rc_split *train = &x->data->train;
-    int last = t->tasks - 1;
-    size_t before = rc_bytes_allocated(), first = 0, later = 0, images = 0;
+    int last = t->tasks - 1, n_old = rc_task_first(&t->stream, last);
+    size_t before = rc_bytes_allocated(), most, images = 0;
     rc_augment shape = rc_image_of(x->data);
     RC_TRY(count_tasks(x, backend, bytes)); /* before the backend has the workspace of any */
     RC_TRY(rc_forecast_measure(&x->forecast, backend, settings, rc_first_task_method(), &shape, 0,
-                               rc_task_classes(&t->stream, 0), train->images, rc_trial_images(t, 0, false), &first));
-    if (last > 0)
-        RC_TRY(rc_forecast_measure(&x->forecast, backend, settings, method_to_time(x), &shape,
-                                   rc_task_first(&t->stream, last), rc_task_classes(&t->stream, last), train->images,
-                                   rc_trial_images(t, last, false), &later));
+                               rc_task_classes(&t->stream, 0), train->images, rc_trial_images(t, 0, false), &most));
+    for (int kind = 0; last > 0 && kind < RC_TASK_KINDS; kind++) {
+        const rc_method *method = method_to_time(x, (rc_task_kind)kind, n_old);
+        size_t later = 0;
+        if (method != NULL)
+            RC_TRY(rc_forecast_measure(&x->forecast, backend, settings, method, &shape, n_old,
+                                       rc_task_classes(&t->stream, last), train->images,
+                                       rc_trial_images(t, last, false), &later));
+        most = later > most ? later : most;
+    }
     for (int i = 0; i < x->cells; i++) {
         size_t now = rc_cell_image_bytes(&x->cell[i]);
         images = now > images ? now : images;
     }
-    for (int i = 0; i < 2 * RC_STAGE_COUNT && backend->about.device_shared; i++)
+    for (int i = 0; i < RC_TASK_KINDS * RC_STAGE_COUNT && backend->about.device_shared; i++)
         x->forecast.per_step[i / RC_STAGE_COUNT][i % RC_STAGE_COUNT] *= x->jobs;
-    for (int i = 0; i < 2 * RC_STAGE_COUNT && x->workers != NULL; i++)
+    for (int i = 0; i < RC_TASK_KINDS * RC_STAGE_COUNT && x->workers != NULL; i++)
         x->forecast.per_step[i / RC_STAGE_COUNT][i % RC_STAGE_COUNT] /= x->workers->count;
     if (*bytes == 0)
-        *bytes = (first > later ? first : later) - before + images;
+        *bytes = most - before + images;
     return RC_OK;
 }
 

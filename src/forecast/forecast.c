@@ -8,40 +8,50 @@
 #include "cil/task_stream.h"
 #include "forecast/allowance.h"
 
-/* Multiply-adds of a step relative to a training step without dreams, on the published nets: forward and backward of
- * the classifier count 3, forward alone 1, the generator twice the classifier. */
-static const double relative[2][RC_STAGE_COUNT] = {{1, 1, 1, 0.4}, {2.7, 3.2, 2, 1.2}};
+/* Multiply-adds of a step relative to a training step without replay, on the published nets: forward and backward of
+ * the classifier count 3, forward alone 1, the generator twice the classifier. For an autoencoder they are a guess. */
+static const double relative[RC_TASK_KINDS][RC_STAGE_COUNT] = {
+    {1, 1, 1, 0.4}, {2.7, 3.2, 2, 1.2}, {1.7, 2, 1.3, 0.4}, {1, 6, 1, 0.4}};
 
 /* ---- work ----------------------------------------------------------------------------------------------------- */
+
+rc_task_kind rc_task_kind_of(const rc_method *method, int n_old)
+{
+    if (method->replay->learns != NULL)
+        return RC_TASK_LEARNS;
+    if (rc_method_dreams(method, n_old))
+        return RC_TASK_DREAMS;
+    return rc_method_replays(method, n_old) ? RC_TASK_STORED : RC_TASK_PLAIN;
+}
 
 void rc_workload_add(rc_workload *work, const rc_settings *settings, const rc_method *method, int n_old, int n_new,
                      int images)
 {
     rc_task_size task = {settings, method, n_old, n_new, rc_epoch_batches(images, settings->batch)};
-    bool dreams = rc_method_dreams(method, n_old);
+    rc_task_kind kind = rc_task_kind_of(method, n_old);
     for (int i = 0; i < RC_STAGE_COUNT; i++)
-        work->steps[dreams][i] += rc_task_steps(&task, (rc_stage)i);
+        work->steps[kind][i] += rc_task_steps(&task, (rc_stage)i);
 }
 
 double rc_workload_steps(const rc_workload *work)
 {
     double sum = 0;
-    for (int i = 0; i < 2 * RC_STAGE_COUNT; i++)
+    for (int i = 0; i < RC_TASK_KINDS * RC_STAGE_COUNT; i++)
         sum += work->steps[i / RC_STAGE_COUNT][i % RC_STAGE_COUNT];
     return sum;
 }
 
-/* Does the task at hand have a generator? */
-static bool has_dreams(const rc_learner *l)
+/* Of the task at hand. */
+static rc_task_kind kind_of(const rc_learner *l)
 {
-    return rc_method_dreams(l->method, l->n_old);
+    return rc_task_kind_of(l->method, l->n_old);
 }
 
 /* ---- as it goes ----------------------------------------------------------------------------------------------- */
 
 void rc_forecast_begin_task(rc_forecast *f, const rc_learner *learner, const rc_workload *later)
 {
-    f->dreams = has_dreams(learner);
+    f->kind = kind_of(learner);
     f->fraction = 0;
     f->last_time = rc_now();
     f->last_step = 0;
@@ -51,40 +61,42 @@ void rc_forecast_begin_task(rc_forecast *f, const rc_learner *learner, const rc_
         f->task_steps[i] = rc_stage_steps(learner, (rc_stage)i);
 }
 
-/* Seconds of one step: measured, or scaled from any stage that was. */
-static double guess(const rc_forecast *f, int dreams, int stage)
+/* Seconds of one step: measured, or scaled from any stage that was, of the same kind if there is one. */
+static double guess(const rc_forecast *f, int kind, int stage)
 {
-    if (f->per_step[dreams][stage] > 0)
-        return f->per_step[dreams][stage];
-    for (int d = 1; d >= 0; d--)
+    if (f->per_step[kind][stage] > 0)
+        return f->per_step[kind][stage];
+    for (int k = 0; k < RC_TASK_KINDS; k++) {
+        int other = (kind + RC_TASK_KINDS - k) % RC_TASK_KINDS;
         for (int i = 0; i < RC_STAGE_COUNT; i++)
-            if (f->per_step[d][i] > 0)
-                return f->per_step[d][i] * relative[dreams][stage] / relative[d][i];
+            if (f->per_step[other][i] > 0)
+                return f->per_step[other][i] * relative[kind][stage] / relative[other][i];
+    }
     return NAN;
 }
 
 /* The same where only ratios count, which are known before anything is measured. */
-static double weight(const rc_forecast *f, int dreams, int stage)
+static double weight(const rc_forecast *f, int kind, int stage)
 {
-    double seconds = guess(f, dreams, stage);
-    return isnan(seconds) ? relative[dreams][stage] : seconds;
+    double seconds = guess(f, kind, stage);
+    return isnan(seconds) ? relative[kind][stage] : seconds;
 }
 
 double rc_forecast_seconds(const rc_forecast *f, const rc_workload *work)
 {
     double sum = 0;
-    for (int d = 0; d < 2; d++)
+    for (int k = 0; k < RC_TASK_KINDS; k++)
         for (int i = 0; i < RC_STAGE_COUNT; i++)
-            sum += work->steps[d][i] > 0 ? work->steps[d][i] * guess(f, d, i) : 0;
+            sum += work->steps[k][i] > 0 ? work->steps[k][i] * guess(f, k, i) : 0;
     return sum;
 }
 
 double rc_forecast_weight(const rc_forecast *f, const rc_workload *work)
 {
     double sum = 0;
-    for (int d = 0; d < 2; d++)
+    for (int k = 0; k < RC_TASK_KINDS; k++)
         for (int i = 0; i < RC_STAGE_COUNT; i++)
-            sum += work->steps[d][i] * weight(f, d, i);
+            sum += work->steps[k][i] * weight(f, k, i);
     return sum;
 }
 
@@ -93,7 +105,7 @@ static double fraction_done(const rc_forecast *f, const rc_stage_report *report)
 {
     double done = 0, all = rc_forecast_weight(f, &f->later);
     for (int i = 0; i < RC_STAGE_COUNT; i++) {
-        double price = weight(f, f->dreams, i);
+        double price = weight(f, f->kind, i);
         all += f->task_steps[i] * price;
         done += (i < (int)report->stage ? f->task_steps[i] : i == (int)report->stage ? report->step : 0) * price;
     }
@@ -105,18 +117,18 @@ void rc_forecast_update(rc_forecast *f, const rc_stage_report *report, rc_pace *
     double now = rc_now(), passed = now - f->last_time;
     bool same = f->last_stage == report->stage && report->step > f->last_step;
     if (same && passed > 0) {
-        double measured = passed / (report->step - f->last_step), *known = &f->per_step[f->dreams][report->stage];
+        double measured = passed / (report->step - f->last_step), *known = &f->per_step[f->kind][report->stage];
         *known = *known > 0 ? 0.7 * *known + 0.3 * measured : measured;
     }
     f->last_time = now;
     f->last_step = report->step;
     f->last_stage = report->stage;
-    double step = guess(f, f->dreams, report->stage);
+    double step = guess(f, f->kind, report->stage);
     pace->images_per_second = step > 0 ? report->images_per_step / step : NAN;
     pace->stage_left = report->step < report->steps ? step * (report->steps - report->step) : 0;
     pace->left = pace->stage_left + rc_forecast_seconds(f, &f->later);
     for (int i = (int)report->stage + 1; i < RC_STAGE_COUNT; i++)
-        pace->left += f->task_steps[i] > 0 ? f->task_steps[i] * guess(f, f->dreams, i) : 0;
+        pace->left += f->task_steps[i] > 0 ? f->task_steps[i] * guess(f, f->kind, i) : 0;
     f->fraction = fmax(f->fraction, fmin(fraction_done(f, report), 1));
     pace->fraction = f->fraction;
 }
@@ -155,7 +167,7 @@ static rc_status time_inversion(rc_forecast *f, rc_learner *l)
     rc_inversion *inversion;
     RC_TRY(rc_stage_inversion_create(l, &inversion));
     rc_status status = time_step(l->backend, rc_inversion_step, inversion, reset_inversion,
-                                 &f->per_step[has_dreams(l)][RC_STAGE_INVERSION]);
+                                 &f->per_step[kind_of(l)][RC_STAGE_INVERSION]);
     rc_inversion_destroy(inversion);
     return status;
 }
@@ -163,7 +175,7 @@ static rc_status time_inversion(rc_forecast *f, rc_learner *l)
 static rc_status time_training(rc_forecast *f, rc_learner *l)
 {
     rc_training *training;
-    double *per_step = f->per_step[has_dreams(l)];
+    double *per_step = f->per_step[kind_of(l)];
     rc_learner_send_order(l, 0);
     RC_TRY(rc_stage_training_create(l, &training));
     rc_status status = time_step(l->backend, rc_training_step, training, reset_training, &per_step[RC_STAGE_TRAINING]);

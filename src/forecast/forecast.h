@@ -6,9 +6,15 @@
 
 #include "forecast/progress.h"
 
-/* Steps of each stage, of tasks without and with dreams. */
+/* Tasks whose steps take other times: new images alone (or old ones as if they were new), with dreams, with images that
+ * are stored, with a model of images that learns beside the classifier. */
+typedef enum rc_task_kind { RC_TASK_PLAIN, RC_TASK_DREAMS, RC_TASK_STORED, RC_TASK_LEARNS, RC_TASK_KINDS } rc_task_kind;
+
+rc_task_kind rc_task_kind_of(const rc_method *method, int n_old);
+
+/* Steps of each stage, of tasks of each kind. */
 typedef struct rc_workload {
-    double steps[2][RC_STAGE_COUNT];
+    double steps[RC_TASK_KINDS][RC_STAGE_COUNT];
 } rc_workload;
 
 /* Adds one task: n_new classes after n_old, with that many training images. */
@@ -17,11 +23,11 @@ void rc_workload_add(rc_workload *work, const rc_settings *settings, const rc_me
 double rc_workload_steps(const rc_workload *work); /* all of them */
 
 typedef struct rc_forecast {
-    double per_step[2][RC_STAGE_COUNT]; /* without and with dreams; 0: not measured */
-    rc_workload later;                  /* what comes after the task at hand */
+    double per_step[RC_TASK_KINDS][RC_STAGE_COUNT]; /* seconds; 0: not measured */
+    rc_workload later;                              /* what comes after the task at hand */
     double task_steps[RC_STAGE_COUNT];
-    bool dreams;
-    double fraction; /* of the task and what comes after it, as told last */
+    rc_task_kind kind; /* of the task at hand */
+    double fraction;   /* of the task and what comes after it, as told last */
     double last_time;
     uint32_t last_step;
     rc_stage last_stage;

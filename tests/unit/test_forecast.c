@@ -61,6 +61,48 @@ static void seconds_add_up(void **state)
     assert_true(rc_forecast_seconds(&f, &nothing) == 0);
 }
 
+/* What is known of one kind of tasks serves for another only where that has not been measured. */
+static void kinds_of_tasks_have_speeds_of_their_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method;
+        rc_task_kind first, later;
+    } cases[] = {{"finetune", RC_TASK_PLAIN, RC_TASK_PLAIN},
+                 {"joint", RC_TASK_PLAIN, RC_TASK_PLAIN},
+                 {"lwf", RC_TASK_PLAIN, RC_TASK_PLAIN},
+                 {"cwd", RC_TASK_PLAIN, RC_TASK_DREAMS},
+                 {"er", RC_TASK_STORED, RC_TASK_STORED},
+                 {"real-cwd", RC_TASK_PLAIN, RC_TASK_STORED},
+                 {"deepinversion-pixels", RC_TASK_PLAIN, RC_TASK_STORED},
+                 {"dgr", RC_TASK_LEARNS, RC_TASK_LEARNS}};
+    const rc_settings s = rc_settings_default();
+    rc_forecast f = {.last_time = 0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int n_old = 0; n_old <= 20; n_old += 20) {
+            const rc_task_kind kind = n_old > 0 ? cases[i].later : cases[i].first;
+            rc_workload work = {0};
+            rc_workload_add(&work, &s, method(cases[i].method), n_old, 20, 10000);
+            for (int k = 0; k < RC_TASK_KINDS; k++)
+                assert_true((work.steps[k][RC_STAGE_TRAINING] > 0) == (k == (int)kind));
+        }
+    rc_workload each[RC_TASK_KINDS] = {{{{0}}}};
+    for (int k = 0; k < RC_TASK_KINDS; k++)
+        each[k].steps[k][RC_STAGE_TRAINING] = 10;
+    f.per_step[RC_TASK_PLAIN][RC_STAGE_TRAINING] = 1;
+    for (int k = 1; k < RC_TASK_KINDS; k++)
+        assert_true(rc_forecast_seconds(&f, &each[k]) > 10); /* the least of them */
+    for (int k = 1; k < RC_TASK_KINDS; k++)
+        f.per_step[k][RC_STAGE_TRAINING] = 100 * k;
+    for (int k = 0; k < RC_TASK_KINDS; k++) {
+        assert_true(rc_forecast_seconds(&f, &each[k]) == (k > 0 ? 1000 * k : 10));
+        each[k].steps[k][RC_STAGE_TRAINING] = 0;
+        each[k].steps[k][RC_STAGE_INVERSION] = 10; /* not measured: by training of the same kind */
+        assert_true(rc_forecast_seconds(&f, &each[k]) <= (k > 0 ? 1000 * k : 10));
+        assert_true(rc_forecast_seconds(&f, &each[k]) > (k > 0 ? 100 * k : 1));
+    }
+}
+
 static void updates_count_down(void **state)
 {
     (void)state;
@@ -150,6 +192,10 @@ static void measuring_leaves_nothing_behind(void **state)
     assert_true(f.per_step[0][RC_STAGE_TRAINING] > 0 && f.per_step[1][RC_STAGE_TRAINING] > 0);
     assert_true(f.per_step[1][RC_STAGE_INVERSION] > 0 && f.per_step[1][RC_STAGE_REFINEMENT] > 0);
     assert_true(isfinite(f.per_step[1][RC_STAGE_TRAINING]));
+    assert_true(f.per_step[RC_TASK_STORED][RC_STAGE_TRAINING] == 0);
+    assert_int_equal(rc_forecast_measure(&f, be, &s, method("er"), &image, 3, 2, images, IMAGES, &later), RC_OK);
+    assert_true(f.per_step[RC_TASK_STORED][RC_STAGE_TRAINING] > 0);
+    assert_true(f.per_step[RC_TASK_LEARNS][RC_STAGE_TRAINING] == 0);
     rc_backend_close(be);
 }
 
@@ -551,6 +597,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_run_has_its_steps),
         cmocka_unit_test(seconds_add_up),
+        cmocka_unit_test(kinds_of_tasks_have_speeds_of_their_own),
         cmocka_unit_test(updates_count_down),
         cmocka_unit_test(the_part_that_is_done_grows),
         cmocka_unit_test(measuring_leaves_nothing_behind),
