@@ -215,8 +215,11 @@ static rc_status is_the_papers(const rc_report_run *run, const rc_paper_row *row
     rc_config config;
     rc_config_item item;
     char value[RC_CONFIG_VALUE];
-    RC_TRY(read_paper_settings(row, rc_run_setting(run->identity, run->method, "profile"), &config));
-    *same = true;
+    rc_status status = read_paper_settings(row, rc_run_setting(run->identity, run->method, "profile"), &config);
+    *same = status == RC_OK;
+    if (status == RC_INVALID_ARGUMENT) /* a profile of a later version */
+        return RC_OK;
+    RC_TRY(status);
     for (int i = 0; *same && rc_config_item_at(i, &item); i++) {
         const char *found = rc_run_setting(run->identity, run->method, item.name);
         const char *written = rc_json_string(rc_json_member(config_of(run), item.name));

@@ -436,7 +436,7 @@ static void other_settings_are_not_the_papers(void **state)
                   {"test_mirror", "true", false},   {"seed", "7", true},
                   {"data", "here", true},           {"test_batch", "9", true},
                   {"format", "cifar", true},        {"decode", "pack", true},
-                  {"profile", "paper", true}};
+                  {"profile", "paper", true},       {"profile", "later", false}};
     run_file run = five;
     char path[RC_PATH_SIZE];
     (void)state;
