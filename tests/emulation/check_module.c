@@ -1,5 +1,5 @@
 /* The CUDA backend without a GPU: finding and opening the module, and every operation on the emulation of CUDA that
- * lies beside this file. usage: check_module MODULE control|operations */
+ * lies beside this file. usage: check_module MODULE control|operations|launches */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -1069,6 +1069,99 @@ static void test_parts_of_a_batch(void **state)
     }
 }
 
+/* ---- many images ----------------------------------------------------------------------------------------------- */
+
+/* More than a grid has blocks in its second direction, as the setting 'batch' and replay make them. Kernels are named
+ * here and not run (RECOLLECT_EMULATED_LAUNCHES), so that memory may be anything. */
+enum { MANY_IMAGES = 2 * 65536, MANY_SIDE = 2 };
+
+static rc_tensor many_images(rc_backend *be, int c)
+{
+    rc_tensor t = {.n = MANY_IMAGES, .h = MANY_SIDE, .w = MANY_SIDE, .c = c, .groups = 1, .group_end = {MANY_IMAGES}};
+    assert_int_equal(be->alloc(be, rc_act_count(be, t.n, t.h, t.w, c) * be->act_bytes, &t.raw), RC_OK);
+    return t;
+}
+
+static void *some_reals(rc_backend *be, size_t count)
+{
+    void *memory;
+    assert_int_equal(be->alloc(be, count * be->real_bytes, &memory), RC_OK);
+    return memory;
+}
+
+static void end_of_launches(rc_backend *be)
+{
+    if (be->sync(be) != RC_OK)
+        fail_msg("%s", rc_message());
+    rc_backend_close(be);
+}
+
+static void test_augments_many_images(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    void *images, *step, *order;
+    must_open("cuda", &be);
+    rc_augment augment = {.h = MANY_SIDE, .w = MANY_SIDE, .c = 3, .std = {1, 1, 1, 1}};
+    rc_tensor out = many_images(be, 3);
+    assert_int_equal(be->alloc_images(be, MANY_SIDE * MANY_SIDE * 3, &images), RC_OK);
+    assert_int_equal(be->alloc(be, sizeof(rc_step), &step), RC_OK);
+    assert_int_equal(be->alloc(be, MANY_IMAGES * sizeof(int32_t), &order), RC_OK);
+    be->augment(be, &augment, images, order, MANY_IMAGES, step, &out);
+    augment.colour = 0.5f;
+    be->augment(be, &augment, images, order, MANY_IMAGES, step, &out);
+    end_of_launches(be);
+}
+
+/* A wide layer, whose kernels read maps that are made of what is pending. */
+static void test_convolves_many_images(void **state)
+{
+    (void)state;
+    enum { C = 128, WEIGHTS = 9 * C * C };
+    const rc_conv conv = {.c_in = C,
+                          .c_out = C,
+                          .k = 3,
+                          .stride = 1,
+                          .pad = 1,
+                          .up = 1,
+                          .h = MANY_SIDE,
+                          .w = MANY_SIDE,
+                          .oh = MANY_SIDE,
+                          .ow = MANY_SIDE};
+    rc_backend *be;
+    must_open("cuda:bf16", &be);
+    rc_tensor x = many_images(be, C), y = many_images(be, C), plain = y, dx = many_images(be, C);
+    void *weight = some_reals(be, WEIGHTS), *by = some_reals(be, C);
+    assert_int_equal(be->reserve_conv(be, &conv, MANY_IMAGES), RC_OK);
+    x.scale = x.shift = by;
+    x.act = y.act = RC_ACT_RELU;
+    const rc_grad dy = {&y, dx.raw, by, by, by};
+    be->conv_forward(be, &conv, &x, weight, NULL, &plain, &(rc_epilogue){0});
+    be->conv_backward_weight(be, &conv, &x, &dy, weight, NULL);
+    be->copy_backward(be, &dy, plain.raw, &(rc_back_epilogue){.x = &plain});
+    end_of_launches(be);
+}
+
+static void test_multiplies_many_images(void **state)
+{
+    (void)state;
+    enum { C_IN = 3, C = 8, WEIGHTS = C_IN * C * MANY_SIDE * MANY_SIDE };
+    static const char *const name[] = {"cuda:bf16", "cuda:fp32"};
+    const rc_linear linear = {.c_in = C_IN, .c = C, .h = MANY_SIDE, .w = MANY_SIDE};
+    for (int i = 0; i < 2; i++) {
+        rc_backend *be;
+        must_open(name[i], &be);
+        rc_tensor y = many_images(be, C), x = {.n = MANY_IMAGES, .h = 1, .w = 1, .c = C_IN, .groups = 1};
+        void *weight = some_reals(be, WEIGHTS);
+        x.group_end[0] = MANY_IMAGES;
+        assert_int_equal(be->alloc(be, rc_act_count(be, x.n, 1, 1, C_IN) * be->act_bytes, &x.raw), RC_OK);
+        assert_int_equal(be->reserve_linear(be, &linear, MANY_IMAGES), RC_OK);
+        be->linear_forward(be, &linear, &x, weight, NULL, &y, &(rc_epilogue){0});
+        be->linear_backward_weight(be, &linear, &x, &(rc_grad){.y = &y, .g = y.raw}, weight, NULL);
+        end_of_launches(be);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest control[] = {
@@ -1101,11 +1194,18 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_decoded_pixels_near_one),
         cmocka_unit_test(test_parts_of_a_batch),
     };
+    const struct CMUnitTest launches[] = {
+        cmocka_unit_test(test_augments_many_images),
+        cmocka_unit_test(test_convolves_many_images),
+        cmocka_unit_test(test_multiplies_many_images),
+    };
     module = argv[1];
+    if (argc == 3 && strcmp(argv[2], "launches") == 0)
+        return cmocka_run_group_tests(launches, NULL, NULL);
     if (argc == 3 && strcmp(argv[2], "control") == 0)
         return cmocka_run_group_tests(control, NULL, NULL);
     if (argc == 3 && strcmp(argv[2], "operations") == 0)
         return cmocka_run_group_tests(operations, NULL, NULL);
-    fprintf(stderr, "usage: check_module MODULE control|operations\n");
+    fprintf(stderr, "usage: check_module MODULE control|operations|launches\n");
     return 2;
 }

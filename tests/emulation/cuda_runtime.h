@@ -180,6 +180,7 @@ inline int atomicAdd(int *at, int x)
 enum cudaError_t {
     cudaSuccess,
     cudaErrorInvalidValue,
+    cudaErrorInvalidConfiguration,
     cudaErrorMemoryAllocation,
     cudaErrorNotReady,
     cudaErrorNoDevice,
@@ -320,6 +321,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 
 /* Tells the file of launches, if there is one, what the kernel takes. True: it does, and nothing is to be run. */
 bool rc_emulated_names(const char *parameters);
+/* Has a grid these sides? */
+bool rc_emulated_has_grid(dim3 grid);
 /* Can a block of the device have so much shared memory? */
 bool rc_emulated_has_shared(size_t bytes);
 /* Does it now, or adds it to the graph that is being captured. */
@@ -335,6 +338,8 @@ inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*k
     dim3 grid = config->gridDim, block = config->blockDim;
     size_t shared = config->dynamicSmemBytes;
     bool together = config->numAttrs > 0 && config->attrs[0].id == cudaLaunchAttributeCooperative;
+    if (!rc_emulated_has_grid(grid))
+        return cudaErrorInvalidConfiguration;
     if (!rc_emulated_has_shared(shared))
         return cudaErrorInvalidValue;
     if (rc_emulated_names(typeid(kernel).name()))

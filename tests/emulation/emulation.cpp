@@ -960,6 +960,12 @@ cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int)
     return cudaSuccess;
 }
 
+/* A card has at least one block, and takes at most so many but in the first direction. */
+bool rc_emulated_has_grid(dim3 grid)
+{
+    return grid.x > 0 && grid.x <= 0x7fffffff && grid.y > 0 && grid.y <= 65535 && grid.z > 0 && grid.z <= 65535;
+}
+
 bool rc_emulated_has_shared(size_t bytes)
 {
     return bytes <= describe(0).sharedMemPerBlockOptin;
@@ -978,6 +984,7 @@ const char *cudaGetErrorString(cudaError_t error)
 const char *cudaGetErrorName(cudaError_t error)
 {
     switch (error) {
+    case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
     case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
     case cudaErrorNoDevice: return "cudaErrorNoDevice";
     case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";

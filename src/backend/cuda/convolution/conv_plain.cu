@@ -14,6 +14,7 @@ struct plain_cut {
     group_view groups;
     int h, w, cp, images, threads, vectors; /* vectors: of a block, at most one for each thread */
     int rounds;                             /* of PLAIN_AT_ONCE pixels */
+    int runs;                               /* of pixels of an image, one for each block */
     unsigned by_w;
 };
 
@@ -23,22 +24,23 @@ template <pending WHAT, typename Source> constexpr int plain_blocks()
     return Source::LOADS == 1 || WHAT != PENDING_USUAL ? 4 : 5;
 }
 
-/* Grid: (runs of pixels of an image, images, runs of channels). A thread keeps its eight channels. */
+/* Grid: (runs of pixels of all images, runs of channels). A thread keeps its eight channels. */
 template <pending WHAT, typename Source>
 __global__ static void __launch_bounds__(Source::LOADS == 1 ? VALUE_THREADS : DRAW_THREADS,
                                          (plain_blocks<WHAT, Source>()))
     plain_kernel(const __grid_constant__ Source source, plain_cut cut, bf16 *to)
 {
     begin_after_kernel_before();
-    int image = blockIdx.y, lanes = cut.threads / cut.vectors, lane = threadIdx.x / cut.vectors;
-    int channel = (blockIdx.z * cut.vectors + threadIdx.x % cut.vectors) * 8;
+    int image = blockIdx.x / cut.runs, run = blockIdx.x % cut.runs;
+    int lanes = cut.threads / cut.vectors, lane = threadIdx.x / cut.vectors;
+    int channel = (blockIdx.y * cut.vectors + threadIdx.x % cut.vectors) * 8;
     if (lane >= lanes || channel >= cut.cp)
         return;
     rectangle whole = make_rectangle(1, cut.h, cut.w, 0, cut.by_w);
     typename Source::lines lines = source.walk(whole, image, 0, 0, 1, channel);
     typename Source::coefficients by = coefficients_of(source, group_of(cut.groups, image), channel);
     bf16 *map = to + (size_t)image * cut.h * cut.w * cut.cp + channel;
-    int first = blockIdx.x * lanes * PLAIN_AT_ONCE * cut.rounds + lane;
+    int first = run * lanes * PLAIN_AT_ONCE * cut.rounds + lane;
 #pragma unroll 1
     for (int round = 0; round < cut.rounds; round++, first += PLAIN_AT_ONCE * lanes) {
         typename Source::fetched fetched[PLAIN_AT_ONCE];
@@ -58,26 +60,34 @@ __global__ static void __launch_bounds__(Source::LOADS == 1 ? VALUE_THREADS : DR
     }
 }
 
-static dim3 plain_grid(const plain_cut &cut)
+static int plain_runs(const plain_cut &cut)
 {
     int pixels = cut.threads / cut.vectors * PLAIN_AT_ONCE * cut.rounds;
-    return dim3((unsigned)((cut.h * cut.w + pixels - 1) / pixels), (unsigned)cut.images,
-                (unsigned)((cut.cp / 8 + cut.vectors - 1) / cut.vectors));
+    return (cut.h * cut.w + pixels - 1) / pixels;
+}
+
+/* There may be more images than a grid can be high. */
+static dim3 plain_grid(const plain_cut &cut)
+{
+    return dim3((unsigned)cut.images * (unsigned)cut.runs, (unsigned)((cut.cp / 8 + cut.vectors - 1) / cut.vectors));
 }
 
 static bool has_few_blocks(const rc_cuda *cuda, const plain_cut &cut)
 {
     dim3 grid = plain_grid(cut);
-    return 2 * grid.x * grid.y * grid.z < (unsigned)(cut.rounds * cuda->multiprocessors);
+    return 2 * grid.x * grid.y < (unsigned)(cut.rounds * cuda->multiprocessors);
 }
 
 static plain_cut cut_plain(const rc_cuda *cuda, const rc_tensor *shape, int cp, int threads, int rounds)
 {
     int vectors = cp / 8 < threads ? cp / 8 : threads;
-    plain_cut cut = {view_groups(shape),  shape->h, shape->w, cp, shape->n, threads, vectors, rounds,
+    plain_cut cut = {view_groups(shape),  shape->h, shape->w, cp, shape->n, threads, vectors, rounds, 0,
                      reciprocal(shape->w)};
-    while (cut.rounds > 1 && has_few_blocks(cuda, cut))
+    cut.runs = plain_runs(cut);
+    while (cut.rounds > 1 && has_few_blocks(cuda, cut)) {
         cut.rounds /= 2;
+        cut.runs = plain_runs(cut);
+    }
     return cut;
 }
 
@@ -185,8 +195,9 @@ __global__ static void __launch_bounds__(DRAW_THREADS, 4) two_draws_kernel(const
 {
     begin_after_kernel_before();
     const plain_cut &cut = a.cut;
-    int image = blockIdx.y, lanes = cut.threads / cut.vectors, lane = threadIdx.x / cut.vectors;
-    int channel = (blockIdx.z * cut.vectors + threadIdx.x % cut.vectors) * 8;
+    int image = blockIdx.x / cut.runs, run = blockIdx.x % cut.runs;
+    int lanes = cut.threads / cut.vectors, lane = threadIdx.x / cut.vectors;
+    int channel = (blockIdx.y * cut.vectors + threadIdx.x % cut.vectors) * 8;
     if (lane >= lanes || channel >= cut.cp)
         return;
     rectangle whole = make_rectangle(1, cut.h, cut.w, 0, cut.by_w);
@@ -196,7 +207,7 @@ __global__ static void __launch_bounds__(DRAW_THREADS, 4) two_draws_kernel(const
     for (int i = 0; i < 8; i++)
         none.row[gradient_source::SCALE].v[i] = 1;
     bf16 *map = a.to + (size_t)image * cut.h * cut.w * cut.cp + channel;
-    int first = blockIdx.x * lanes * PLAIN_AT_ONCE * cut.rounds + lane;
+    int first = run * lanes * PLAIN_AT_ONCE * cut.rounds + lane;
 #pragma unroll 1
     for (int round = 0; round < cut.rounds; round++, first += PLAIN_AT_ONCE * lanes) {
         gradient_source::fetched fetched[PLAIN_AT_ONCE], next[PLAIN_AT_ONCE];

@@ -134,6 +134,17 @@ __device__ static crop draw_crop(const rc_augment &augment, const rc_step *step,
     return window;
 }
 
+/* What a block makes: some of `rows` rows of image b of n. There may be more images than a grid can be high. */
+struct image_band {
+    int b, n, top, height;
+};
+
+__device__ static image_band band_of(int h, int rows)
+{
+    int bands = (h + rows - 1) / rows, b = (int)blockIdx.x / bands, top = ((int)blockIdx.x - b * bands) * rows;
+    return image_band{b, (int)gridDim.x / bands, top, h - top < rows ? h - top : rows};
+}
+
 /* One block for `rows` rows of the result of one image. The normalised image is surrounded by `pad` zeros; the window
  * starts at (crop row, crop column) of that, and is then flipped. Images have at most four channels. */
 template <typename Act>
@@ -141,8 +152,9 @@ __global__ static void augment_kernel(rc_augment augment, image_place place, con
                                       const rc_step *step, Act *out)
 {
     __shared__ __align__(16) unsigned char band[BAND_BYTES + LINE];
-    int b = (int)blockIdx.y, n = (int)gridDim.y, h = augment.h, w = augment.w, pitch = w * augment.c;
-    int top = (int)blockIdx.x * rows, height = h - top < rows ? h - top : rows;
+    int h = augment.h, w = augment.w, pitch = w * augment.c;
+    image_band mine = band_of(h, rows);
+    int b = mine.b, n = mine.n, top = mine.top, height = mine.height;
     const unsigned char *image = image_at(place, order, step, n, b, (size_t)h * pitch);
     crop window = draw_crop(augment, step, place_of(step, n, b));
     int down = window.down;
@@ -221,8 +233,9 @@ __global__ static void strong_kernel(rc_augment augment, image_place place, cons
                                      const rc_step *step, Act *out)
 {
     __shared__ __align__(16) unsigned char band[BAND_BYTES + LINE];
-    int b = (int)blockIdx.y, n = (int)gridDim.y, h = augment.h, w = augment.w, pitch = w * augment.c;
-    int top = (int)blockIdx.x * rows, height = h - top < rows ? h - top : rows;
+    int h = augment.h, w = augment.w, pitch = w * augment.c;
+    image_band mine = band_of(h, rows);
+    int b = mine.b, n = mine.n, top = mine.top, height = mine.height;
     const unsigned char *image = image_at(place, order, step, n, b, (size_t)h * pitch);
     crop window = draw_crop(augment, step, place_of(step, n, b));
     strong_draws draws = draw_strong(augment, step, place_of(step, n, b));
@@ -259,7 +272,7 @@ static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *im
         return;
     bool strong = augment->zoom > 0 || augment->colour > 0;
     int most = BAND_BYTES / (augment->w * augment->c) - strong, rows = most < augment->h ? most : augment->h;
-    dim3 grid((unsigned)((augment->h + rows - 1) / rows), (unsigned)n);
+    dim3 grid((unsigned)((augment->h + rows - 1) / rows) * (unsigned)n);
     rc_cuda_launch(cuda, "augment", strong ? strong_kernel<Act> : augment_kernel<Act>, grid, DATA_THREADS, 0, *augment,
                    place, order, rows, step, (Act *)out->raw);
 }

@@ -55,14 +55,27 @@ template <typename Source> __global__ static void write_rows_kernel(Source sourc
             matrix[(size_t)image * c + channel + i] = value.v[i];
 }
 
-/* Block (pixels, vectors, image) turns a tile of 32 pixels by 32 channels around in shared memory: it is read channel
- * by channel and written pixel by pixel. */
+/* Tiles of an image, by pixels and then by channels. */
+__host__ __device__ inline int turn_rows(int pixels)
+{
+    return (pixels + TURN_PIXELS - 1) / TURN_PIXELS;
+}
+
+__host__ __device__ inline int turn_columns(int cp)
+{
+    return (cp / 8 + TURN_VECTORS - 1) / TURN_VECTORS;
+}
+
+/* A block turns a tile of 32 pixels by 32 channels of an image around in shared memory: it is read channel by channel
+ * and written pixel by pixel. There may be more images than a grid can be high. */
 template <typename Source> __global__ static void write_turned_kernel(Source source, float *matrix)
 {
     begin_after_kernel_before();
     __shared__ float tile[TURN_VECTORS * 8][TURN_PIXELS + 1];
-    int c = source.tensor().c, pixels = source.tensor().h * source.tensor().w, image = (int)blockIdx.z;
-    int first_channel = (int)blockIdx.y * TURN_VECTORS * 8, first_pixel = (int)blockIdx.x * TURN_PIXELS;
+    int c = source.tensor().c, pixels = source.tensor().h * source.tensor().w;
+    int rows = turn_rows(pixels), columns = turn_columns(source.tensor().cp), strip = (int)blockIdx.x / rows;
+    int image = strip / columns, first_channel = strip % columns * TURN_VECTORS * 8;
+    int first_pixel = (int)blockIdx.x % rows * TURN_PIXELS;
     int vector = (int)threadIdx.x % TURN_VECTORS, from = first_pixel + (int)threadIdx.x / TURN_VECTORS;
     int channel = first_channel + vector * 8;
     if (from < pixels && channel < source.tensor().cp) {
@@ -87,8 +100,7 @@ static void write_matrix(rc_cuda *cuda, const char *operation, const Source &sou
                              matrix);
         return;
     }
-    dim3 grid((unsigned)(pixels + TURN_PIXELS - 1) / TURN_PIXELS, (unsigned)(vectors + TURN_VECTORS - 1) / TURN_VECTORS,
-              (unsigned)source.tensor().n);
+    dim3 grid((unsigned)turn_rows(pixels) * (unsigned)turn_columns(source.tensor().cp) * (unsigned)source.tensor().n);
     rc_cuda_launch_early(cuda, operation, write_turned_kernel<Source>, grid, TURN_THREADS, 0, source, matrix);
 }
 
