@@ -202,16 +202,20 @@ static rc_status check_operation(const rc_selftest_settings *s, const rc_judges 
                                  tally *t)
 {
     int cases = s->quick ? operation->quick : operation->normal;
-    int first = s->only < 0 ? 0 : s->only, count = s->only < 0 ? cases : 1;
+    int first = s->only < 0 ? 0 : s->only, count = s->only < 0 ? cases : 1, tried = 0;
     for (int i = 0; i<count; i += s->every> 1 ? s->every : 1) {
         char text[96];
         snprintf(text, sizeof text, "%s %d/%d", operation->name, i + 1, count);
         if (s->progress)
             s->progress(s->user, text);
         RC_TRY(check_case(s, j, operation, (uint32_t)first + (uint32_t)i, t));
+        tried++;
     }
-    if (t->cases == 0)
-        return RC_OK; /* nothing that the backend takes */
+    if (t->cases == 0) {
+        if (s->only < 0)
+            say(s, "skip  %s: the backend takes none of its %d cases", operation->name, tried);
+        return RC_OK;
+    }
     t->misses += check_redrawn(s, operation->name, t->cases, t->redrawn);
     if (t->misses > TOLD_MISSES && !s->verbose)
         say(s, "MISS  %s: and %d more", operation->name, t->misses - TOLD_MISSES);

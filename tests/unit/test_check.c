@@ -373,6 +373,37 @@ static void a_redrawn_case_that_nothing_explains_is_a_miss(void **state)
     assert_int_equal(result.redrawn, 1);
 }
 
+static bool takes_none(rc_backend *be, const rc_case *c)
+{
+    (void)be;
+    (void)c;
+    return false;
+}
+
+static void draw_untaken(rc_case *c)
+{
+    draw_shaky(c);
+    c->takes = takes_none;
+}
+
+/* Else nobody would see that a backend takes them no more. Who asks for one case is told by rc_selftest. */
+static void an_operation_of_which_no_case_is_taken_is_told(void **state)
+{
+    (void)state;
+    char text[4 * RC_CASE_TEXT] = "";
+    const rc_operation some = {"untaken", "", 7, 40, 0, draw_untaken, NULL, run_shaky, NULL};
+    const rc_operation lacked = {"lacked", "fused_forward", 7, 40, 0, draw_untaken, NULL, run_shaky, NULL};
+    rc_selftest_settings settings = {.seed = 1, .quick = true, .only = -1, .line = keep_all, .user = text};
+    rc_selftest_result result = {0};
+    assert_int_equal(rc_selftest_count(&settings, &judges, &some, &result), RC_OK);
+    assert_int_equal(rc_selftest_count(&settings, &judges, &lacked, &result), RC_OK);
+    assert_string_equal(text, "skip  untaken: the backend takes none of its 7 cases\n");
+    settings.only = 3;
+    assert_int_equal(rc_selftest_count(&settings, &judges, &some, &result), RC_OK);
+    assert_string_equal(text, "skip  untaken: the backend takes none of its 7 cases\n");
+    assert_true(result.cases == 0 && result.misses == 0 && result.operations == 0);
+}
+
 /* A moved case is the same case: shape, labels and what chooses the kernel; its numbers are near what they were. */
 static void a_moved_case_keeps_its_shape(void **state)
 {
@@ -590,6 +621,7 @@ int main(void)
         cmocka_unit_test(a_case_that_hangs_on_an_ulp_is_told_apart),
         cmocka_unit_test(an_operation_that_is_redrawn_too_often_is_a_miss),
         cmocka_unit_test(a_redrawn_case_that_nothing_explains_is_a_miss),
+        cmocka_unit_test(an_operation_of_which_no_case_is_taken_is_told),
         cmocka_unit_test(a_moved_case_keeps_its_shape),
         cmocka_unit_test(redraws_have_a_budget),
         cmocka_unit_test(the_whole_list_has_a_budget_of_its_own),
