@@ -23,6 +23,9 @@
 
 enum { RC_CASE_BUFFERS = 48, RC_GUARD_BYTES = 64, RC_CASE_TEXT = 240 };
 
+/* More images than any card has multiprocessors (188 are the most so far), and few enough for sums of each image. */
+enum { RC_CASE_MANY_IMAGES = 200 };
+
 /* ---- buffers -------------------------------------------------------------------------------------------------- */
 
 typedef enum rc_buffer_kind {

@@ -99,7 +99,7 @@ static const struct {
     int shape, count;
     bool apply;
 } many[] = {{2, 4, false}, {2, 4, true}, {1, 3, false}, {0, 2, true}};
-enum { MANY = sizeof many / sizeof *many, MANY_IMAGES = 141, FEW_IMAGES = 3 };
+enum { MANY = sizeof many / sizeof *many, FEW_IMAGES = 3 };
 
 static void set_shape(fused_case *p, int shape)
 {
@@ -133,7 +133,7 @@ static void draw_size(rc_case *c, fused_case *p)
 static void draw_many(rc_case *c, fused_case *p)
 {
     set_shape(p, many[c->number % MANY].shape);
-    p->n = c->number < MANY ? MANY_IMAGES : FEW_IMAGES;
+    p->n = c->number < MANY ? RC_CASE_MANY_IMAGES : FEW_IMAGES;
     p->count = many[c->number % MANY].count;
 }
 

@@ -1,6 +1,6 @@
 /* Nets on the emulation of CUDA: every test net learns what it learns on the reference; several layers at once take a
  * frozen net and a teacher the same way as layer by layer. usage: check_fused MODULE [IMAGES]
- * With the module for a card, IMAGES is more than its multiprocessors, so that images share blocks. */
+ * With the module for a card, IMAGES is more than its multiprocessors, so that images share blocks: 200, say. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
