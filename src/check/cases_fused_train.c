@@ -1,8 +1,8 @@
-/* Cases of several layers at once on the way back in training (fused_train_backward in backend.h), and of their weight
- * gradients (fused_weight). A layer is called a link here, and all of them a chain.
+/* Cases of several layers at once in training: forward (fused_train in backend.h), back (fused_train_backward), and of
+ * their weight gradients (fused_weight). A layer is called a link here, and all of them a chain.
  *
- * The reference goes link by link, each time from what the test made of dL/draw of the link behind it, so that
- * roundings do not grow from link to link. */
+ * The reference goes link by link, each time from what the test made of the link before, so that roundings do not grow
+ * from link to link: forward that is raw, back dL/draw. */
 #include "check/case.h"
 
 #include <math.h>
@@ -16,19 +16,21 @@ typedef struct train_case {
     int n, count;
     rc_groups groups;
     rc_act act[MOST_LINKS];
-    bool adds[MOST_LINKS];         /* the first: a skip from elsewhere */
-    rc_lazy x, y;                  /* y: the shape of link 0 with its skip */
-    int weight;                    /* (count, ..) */
-    int raw, value;                /* (count * n, h, w, c); value: of sums alone */
-    int scale, shift, mean, istd;  /* (count * groups, c) */
-    int g, by[PARTS];              /* of the last link */
-    int draw, seen;                /* (count * n, h, w, c) */
-    int partial[MOST_LINKS];       /* of all links but the last */
-    int dgamma, dbeta, got[PARTS]; /* likewise: (count - 1, c), (groups, c) each */
+    bool adds[MOST_LINKS];                      /* the first: a skip from elsewhere */
+    rc_lazy x, y;                               /* y: the shape of link 0 with its skip */
+    int weight;                                 /* (count, ..) */
+    int gamma, beta, running_mean, running_var; /* forward: (count, c); sums are taken around the running mean */
+    int spare;                                  /* forward: (n, h, w, c) */
+    int raw, value;                             /* (count * n, h, w, c); value: of sums alone */
+    int scale, shift, mean, istd;               /* (count * groups, c) */
+    int g, by[PARTS];                           /* of the last link */
+    int draw, seen;                             /* (count * n, h, w, c) */
+    int partial[MOST_LINKS];                    /* back of all links but the last */
+    int dgamma, dbeta, got[PARTS];              /* likewise: (count - 1, c), (groups, c) each */
     int dx, addend, dskip;
     rc_back_sums sums; /* of x */
     int dweight, work;
-    bool add, add_skip;
+    bool add, add_skip, update; /* update: the running statistics */
 } train_case;
 
 static bool is_taken(rc_backend *be, const rc_case *c)
@@ -134,9 +136,19 @@ static void draw_links(rc_case *c, train_case *p)
     y->skip_c = y->c / y->skip_stride;
     y->skip_offset = y->skip_stride == 2 ? y->c / 4 / 8 * 8 : 0;
     y->skip = rc_case_act(c, "skip", RC_IN, p->n, y->skip_h, y->skip_w, y->skip_c);
+    rc_case_say(c, " skip%d@%d", y->skip_stride, y->skip_offset);
+}
+
+/* The gradient of the skip of link 0. */
+static void draw_skip_gradient(rc_case *c, train_case *p)
+{
+    const rc_lazy *y = &p->y;
+    p->dskip = -1;
+    if (!p->adds[0])
+        return;
     p->add_skip = c->number / 4 % 2 == 1;
     p->dskip = rc_case_act(c, "dskip", p->add_skip ? RC_IN_OUT : RC_OUT, p->n, y->skip_h, y->skip_w, y->skip_c);
-    rc_case_say(c, " skip%d@%d%s", y->skip_stride, y->skip_offset, p->add_skip ? "+" : "");
+    rc_case_say(c, "%s", p->add_skip ? "+" : "");
 }
 
 /* What link 0 reads: normalised, with ReLU; its value may be stored. */
@@ -154,15 +166,70 @@ static void draw_x(rc_case *c, train_case *p)
     rc_case_say(c, "%s", p->addend >= 0 ? " addend" : p->add ? " add" : "");
 }
 
+static void draw_weights(rc_case *c, train_case *p)
+{
+    double spread = sqrt(2.0 / (9 * p->conv.c_in));
+    p->weight = rc_case_parameter(c, "weights", RC_IN, p->count, 9 * p->conv.c_in * p->conv.c_out, spread);
+}
+
+/* Forward a value of x that is not stored may have memory, which is to be filled. */
+static void draw_forward_x(rc_case *c, train_case *p)
+{
+    const rc_conv *v = &p->conv;
+    const int memory[] = {0, RC_LAZY_VALUE, RC_LAZY_STORED};
+    int features = RC_LAZY_BN | RC_LAZY_RELU | memory[c->number % 3];
+    p->x = rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, p->groups, features, false);
+}
+
+/* Of each link, around `center`. */
+static int statistic(rc_case *c, const char *name, const train_case *p, rc_buffer_role role, double center)
+{
+    int buffer = rc_case_parameter(c, name, role, p->count, p->conv.c_out, 0);
+    rc_case_fill(c, buffer, center, 0.25);
+    return buffer;
+}
+
+/* An output made of sums over all samples, of numbers as they are stored. */
+static int made_of_sums(rc_case *c, int buffer, const train_case *p)
+{
+    c->buffer[buffer].magnitude = 1;
+    return rc_case_sum(c, buffer, (double)p->n * p->conv.h * p->conv.w);
+}
+
+static void complete_forward(rc_case *c, train_case *p)
+{
+    int rows = p->count * p->groups.count, channels = p->conv.c_out;
+    draw_links(c, p);
+    draw_forward_x(c, p);
+    draw_weights(c, p);
+    p->update = c->number % 4 != 3;
+    rc_case_say(c, "%s", p->update ? " update" : "");
+    p->gamma = statistic(c, "gammas", p, RC_IN, 1);
+    p->beta = statistic(c, "betas", p, RC_IN, 0);
+    p->running_mean = made_of_sums(c, statistic(c, "running_means", p, RC_IN_OUT, 0), p);
+    p->running_var = made_of_sums(c, statistic(c, "running_vars", p, RC_IN_OUT, 1), p);
+    p->raw = rc_case_sum(c, maps(c, "raws", RC_OUT, p, p->count), 9.0 * p->conv.c_in);
+    p->seen = maps(c, "seen", RC_STATE, p, p->count);
+    c->buffer[p->seen].from = p->raw;
+    p->value = rc_case_sum(c, maps(c, "values", RC_OUT, p, p->count), 3);
+    p->scale = made_of_sums(c, rc_case_channel(c, "scales", RC_OUT, rows, channels), p);
+    p->shift = made_of_sums(c, rc_case_channel(c, "shifts", RC_OUT, rows, channels), p);
+    p->mean = made_of_sums(c, rc_case_channel(c, "means", RC_OUT, rows, channels), p);
+    p->istd = made_of_sums(c, rc_case_channel(c, "istds", RC_OUT, rows, channels), p);
+    for (int i = 0; i < p->count; i++)
+        p->partial[i] = rc_case_partial(c, "partial", p->n, p->conv.h, p->conv.w, channels);
+    p->work = maps(c, "work", RC_SCRATCH, p, p->count + 1);
+    p->spare = maps(c, "spare", RC_SCRATCH, p, 1);
+    c->takes = is_taken;
+}
+
 static void complete_backward(rc_case *c, train_case *p)
 {
     static const char *const given[PARTS] = {"a", "b", "c"}, *const made[PARTS] = {"made a", "made b", "made c"};
-    double spread;
-    p->dskip = -1;
     draw_links(c, p);
+    draw_skip_gradient(c, p);
     draw_x(c, p);
-    spread = sqrt(2.0 / (9 * p->conv.c_in));
-    p->weight = rc_case_parameter(c, "weights", RC_IN, p->count, 9 * p->conv.c_in * p->conv.c_out, spread);
+    draw_weights(c, p);
     p->raw = maps(c, "raws", RC_IN, p, p->count);
     p->value = maps(c, "values", RC_IN, p, p->count);
     p->scale = channels(c, "scales", p, 3, 11);
@@ -185,6 +252,13 @@ static void complete_backward(rc_case *c, train_case *p)
     p->dweight = summed(c, rc_case_parameter(c, "dweights", RC_OUT, p->count, 9 * p->conv.c_in * p->conv.c_out, 0), p);
     p->work = maps(c, "work", RC_SCRATCH, p, 3);
     c->takes = is_taken;
+}
+
+static void draw_forward(rc_case *c)
+{
+    train_case *p = rc_case_parameters(c);
+    draw_shape(c, p);
+    complete_forward(c, p);
 }
 
 static void draw_backward(rc_case *c)
@@ -238,20 +312,28 @@ static rc_tensor plain(const train_case *p, void *raw)
     return t;
 }
 
-/* The result of a link; the value of a sum is stored. */
-static rc_tensor link_tensor(const rc_run *r, const train_case *p, int link)
+/* The result of a link, which adds a map to its own if it is a sum: `added`, or the skip of link 0. */
+static rc_tensor normalised(const rc_run *r, const train_case *p, int link, void *raw, const void *added)
 {
-    rc_tensor y = plain(p, map_at(r, p, p->raw, link));
+    rc_tensor y = plain(p, raw);
     y.scale = channels_at(r, p, p->scale, link);
     y.shift = channels_at(r, p, p->shift, link);
     y.mean = channels_at(r, p, p->mean, link);
     y.istd = channels_at(r, p, p->istd, link);
     y.act = p->act[link];
-    if (!p->adds[link])
-        return y;
-    y.value = map_at(r, p, p->value, link);
-    y.stored = true;
-    y.skip = link == 0 ? rc_run_tensor(r, &p->y).skip : (rc_skip){map_at(r, p, p->value, 0), y.h, y.w, y.c, 1, 0};
+    if (p->adds[link])
+        y.skip = link == 0 ? rc_run_tensor(r, &p->y).skip : (rc_skip){added, y.h, y.w, y.c, 1, 0};
+    return y;
+}
+
+/* The same on the way back; the value of a sum is stored. */
+static rc_tensor link_tensor(const rc_run *r, const train_case *p, int link)
+{
+    rc_tensor y = normalised(r, p, link, map_at(r, p, p->raw, link), map_at(r, p, p->value, 0));
+    if (p->adds[link]) {
+        y.value = map_at(r, p, p->value, link);
+        y.stored = true;
+    }
     return y;
 }
 
@@ -288,6 +370,93 @@ static void round_map(rc_run *r, const train_case *p, void *map)
     r->be->write_act(r->be, &t, values);
     rc_free(NULL, values);
 }
+
+/* ---- forward -------------------------------------------------------------------------------------------------- */
+
+static const rc_bn norm_of_links = {1e-5f, 0.1f};
+
+static rc_bn_forward forward_norm(const rc_run *r, const train_case *p, int link)
+{
+    void *running_mean = parameters_at(r, p->running_mean, link);
+    return (rc_bn_forward){.partial = rc_at(r, p->partial[link]),
+                           .center = running_mean,
+                           .gamma = parameters_at(r, p->gamma, link),
+                           .beta = parameters_at(r, p->beta, link),
+                           .running_mean = p->update ? running_mean : NULL,
+                           .running_var = p->update ? parameters_at(r, p->running_var, link) : NULL,
+                           .scale = channels_at(r, p, p->scale, link),
+                           .shift = channels_at(r, p, p->shift, link),
+                           .mean = channels_at(r, p, p->mean, link),
+                           .istd = channels_at(r, p, p->istd, link)};
+}
+
+/* Has the value of a link memory that is to be filled? That of a sum, and of every second other one. */
+static bool fills_value(const train_case *p, int link)
+{
+    return link < p->count - 1 && (p->adds[link] || link % 2 == 1);
+}
+
+/* The value of a tensor to row `row` of `work`, and to `value` if that is set. */
+static void finish_value(rc_run *r, const train_case *p, rc_tensor t, int row, void *value)
+{
+    t.value = map_at(r, p, p->work, row);
+    t.stored = false;
+    r->be->materialise(r->be, &t);
+    if (value)
+        r->be->copy(r->be, value, t.value, rc_act_count(r->be, t.n, t.h, t.w, t.c) * r->be->act_bytes);
+    round_map(r, p, t.value);
+}
+
+/* Row i of `work` is what link i reads, and what link i + 1 adds. */
+static void forward_by_links(rc_run *r, const train_case *p)
+{
+    rc_backend *be = r->be;
+    const rc_tensor x = rc_run_tensor(r, &p->x);
+    finish_value(r, p, x, 0, x.stored ? NULL : x.value);
+    for (int i = 0; i < p->count; i++) {
+        rc_tensor from = plain(p, map_at(r, p, p->work, i)), made = plain(p, map_at(r, p, p->raw, i));
+        rc_tensor seen = plain(p, map_at(r, p, p->seen, i)), copy = plain(p, rc_at(r, p->spare));
+        const rc_bn_forward norm = forward_norm(r, p, i);
+        const rc_epilogue nothing = {0}, sums = {rc_at(r, p->partial[i]), norm.center, false};
+        be->conv_forward(be, &p->conv, &from, parameters_at(r, p->weight, i), NULL, &made, &nothing);
+        be->copy_forward(be, &seen, &copy, &sums);
+        be->bn_train(be, &norm_of_links, &copy, &norm);
+        const void *added = i > 0 ? map_at(r, p, p->work, i - 1) : NULL;
+        finish_value(r, p, normalised(r, p, i, seen.raw, added), i + 1,
+                     fills_value(p, i) ? map_at(r, p, p->value, i) : NULL);
+    }
+}
+
+static void forward_at_once(rc_run *r, const train_case *p)
+{
+    rc_backend *be = r->be;
+    rc_tensor x = rc_run_tensor(r, &p->x), y[MOST_LINKS];
+    rc_fused_train links[MOST_LINKS];
+    for (int i = 0; i < p->count; i++) {
+        const void *added = i > 1 ? map_at(r, p, p->value, i - 2) : x.raw; /* what else is read is in the chain */
+        y[i] = normalised(r, p, i, map_at(r, p, p->raw, i), added);
+        if (fills_value(p, i))
+            y[i].value = map_at(r, p, p->value, i);
+        links[i] = (rc_fused_train){.layer = {.conv = &p->conv, .weight = parameters_at(r, p->weight, i), .y = &y[i]},
+                                    .bn = &norm_of_links,
+                                    .norm = forward_norm(r, p, i)};
+    }
+    be->fused_train(be, &x, links, p->count);
+    rc_run_expect(r, p->x.value < 0 || x.stored, "has not marked the value of x as stored");
+    for (int i = 0; i < p->count; i++)
+        rc_run_expect(r, y[i].stored == fills_value(p, i), "is wrong about which values it has stored");
+}
+
+static void run_forward(rc_run *r)
+{
+    const train_case *p = rc_run_parameters(r);
+    if (is_taken(r->be, r->c))
+        forward_at_once(r, p);
+    else
+        forward_by_links(r, p);
+}
+
+/* ---- back ----------------------------------------------------------------------------------------------------- */
 
 static rc_back_epilogue epilogue_of(const rc_run *r, const train_case *p, const rc_tensor *x)
 {
@@ -390,6 +559,7 @@ static void run_backward(rc_run *r)
 }
 
 static const rc_operation operations[] = {
+    {"fused_train", "fused_train", 15, 60, sizeof(train_case), draw_forward, reserve, run_forward, NULL},
     {"fused_train_backward", "fused_train_backward fused_weight", 15, 60, sizeof(train_case), draw_backward, reserve,
      run_backward, NULL},
 };

@@ -83,7 +83,14 @@ _Static_assert(ENTRIES * sizeof(entry_type *) == sizeof(struct rc_backend) - off
 static const struct {
     const char *name;
     size_t offset;
-} optional_entries[] = {ENTRY(fused_forward), ENTRY(fused_backward), ENTRY(fused_train_backward), ENTRY(fused_weight)};
+} optional_entries[] = {
+    ENTRY(fused_forward), ENTRY(fused_backward), ENTRY(fused_train), ENTRY(fused_train_backward), ENTRY(fused_weight),
+};
+enum { OPTIONAL_ENTRIES = sizeof optional_entries / sizeof *optional_entries, QUESTIONS = 2 /* fuse, fuse_train */ };
+
+_Static_assert((OPTIONAL_ENTRIES + QUESTIONS) * sizeof(entry_type *) ==
+                   offsetof(struct rc_backend, reads_finished_gradient) - offsetof(struct rc_backend, fuse),
+               "an operation on several layers is missing in the list above: add it, and a case for it");
 
 static bool is_filled(const rc_backend *be, size_t offset)
 {
@@ -97,6 +104,11 @@ const char *rc_entry_name(int index)
     return index < ENTRIES ? entries[index].name : NULL;
 }
 
+const char *rc_optional_entry_name(int index)
+{
+    return index < OPTIONAL_ENTRIES ? optional_entries[index].name : NULL;
+}
+
 bool rc_entry_filled(const rc_backend *be, int index)
 {
     return is_filled(be, entries[index].offset);
@@ -104,17 +116,17 @@ bool rc_entry_filled(const rc_backend *be, int index)
 
 bool rc_operation_offered(const rc_operation *operation, const rc_backend *be)
 {
-    for (size_t i = 0; i < sizeof optional_entries / sizeof *optional_entries; i++)
+    for (int i = 0; i < OPTIONAL_ENTRIES; i++)
         if (rc_operation_matches(operation, optional_entries[i].name) && !is_filled(be, optional_entries[i].offset))
             return false;
     return true;
 }
 
-bool rc_entry_covered(int index)
+bool rc_entry_covered(const char *name)
 {
     const rc_operation *operation;
     for (int i = 0; (operation = rc_operation_at(i)) != NULL; i++)
-        if (rc_operation_matches(operation, entries[index].name))
+        if (rc_operation_matches(operation, name))
             return true;
     return false;
 }

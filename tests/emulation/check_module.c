@@ -897,15 +897,17 @@ static void test_chains_that_share_blocks(void **state)
     check_few(&rc_cases_fused_large);
 }
 
-/* Back in training: up to four images have a multiprocessor each, five share them. */
+/* In training: up to four images have a multiprocessor each, five share them. */
 static void test_training_chains(void **state)
 {
     (void)state;
     static const int numbers[] = {1, 2, 3, 4, 9, 14}; /* of 15, which are each shape with each number of images */
     use_module(module);
     assert_int_equal(setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "4", 1), 0);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        check_case("fused_train", 1, true, numbers[i]);
         check_case("fused_train_backward", 1, true, numbers[i]);
+    }
     assert_int_equal(setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "2", 1), 0);
     check_case("fused_train_backward_large", 1, true, 2); /* the last block has one image of two, */
     check_case("fused_train_backward_large", 1, true, 3); /* or that of a group */

@@ -68,12 +68,15 @@ static void quick_list_passes(void **state)
 static void every_entry_is_covered(void **state)
 {
     (void)state;
-    int entries = 0;
+    int entries = 0, fused = 0;
     for (; rc_entry_name(entries); entries++) {
-        assert_true(rc_entry_covered(entries));
+        assert_true(rc_entry_covered(rc_entry_name(entries)));
         assert_true(rc_entry_filled(judges.test, entries));
     }
-    assert_true(entries > 50);
+    for (; rc_optional_entry_name(fused); fused++)
+        assert_true(rc_entry_covered(rc_optional_entry_name(fused)));
+    assert_true(entries > 50 && fused > 4);
+    assert_false(rc_entry_covered("fuse_train"));
     const rc_operation *operation;
     for (int i = 0; (operation = rc_operation_at(i)) != NULL; i++) {
         assert_true(operation->quick > 0 && operation->normal >= operation->quick);
