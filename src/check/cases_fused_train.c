@@ -99,11 +99,20 @@ static void draw_shape(rc_case *c, train_case *p)
     set_shape(c, p, channels, low ? w / 2 : w, w);
 }
 
-/* Maps that leave no room for the weights of a link. Where there are more images than multiprocessors two share a
- * block, and then the last of a group may be alone. */
+/* First maps that leave no room for the weights of a link, with few images. Then more images than multiprocessors: with
+ * 64 channels two share a block, and the last of a group may be alone; with 16 each warp of a block has two tasks, of
+ * which it parks one on the way back. */
 static const struct {
-    int n, first_group, count; /* first_group: how many images it has; 0: there is one group */
-} large[] = {{5, 0, 3}, {4, 3, 2}, {3, 0, 2}, {3, 2, 2}};
+    int channels, side, n, first_group, count; /* first_group: how many images it has; 0: there is one group */
+} large[] = {
+    {64, 16, 5, 0, 3},
+    {64, 16, 4, 3, 2},
+    {64, 16, 3, 0, 2},
+    {64, 16, 3, 2, 2},
+    {16, 32, RC_CASE_MANY_IMAGES, 99, 2},
+    {64, 8, RC_CASE_MANY_IMAGES, 99, 3},
+    {64, 16, RC_CASE_MANY_IMAGES, 99, 2},
+};
 enum { LARGE = sizeof large / sizeof *large };
 
 static void set_large_shape(rc_case *c, train_case *p)
@@ -114,7 +123,7 @@ static void set_large_shape(rc_case *c, train_case *p)
     if (large[i].first_group > 0)
         p->groups = (rc_groups){2, {large[i].first_group, p->n}};
     p->count = large[i].count;
-    set_shape(c, p, 64, 16, 16);
+    set_shape(c, p, large[i].channels, large[i].side, large[i].side);
 }
 
 /* Activations and sums, and a skip of link 0: identity, or every second pixel of half the channels. */
@@ -261,6 +270,13 @@ static void draw_forward(rc_case *c)
     complete_forward(c, p);
 }
 
+static void draw_large_forward(rc_case *c)
+{
+    train_case *p = rc_case_parameters(c);
+    set_large_shape(c, p);
+    complete_forward(c, p);
+}
+
 static void draw_backward(rc_case *c)
 {
     train_case *p = rc_case_parameters(c);
@@ -273,6 +289,10 @@ static void draw_large_backward(rc_case *c)
     train_case *p = rc_case_parameters(c);
     set_large_shape(c, p);
     complete_backward(c, p);
+    /* A gradient that all of a channel shares would make those before it large, and their normalisation takes it away
+     * again: of millions of elements one would be left that rounding has changed too far. */
+    for (int i = 1; i < PARTS; i++)
+        rc_case_fill(c, p->by[i], 0, 1.0 / 16);
 }
 
 /* ---- running -------------------------------------------------------------------------------------------------- */
@@ -566,7 +586,9 @@ static const rc_operation operations[] = {
 const rc_operation_list rc_cases_fused_train = {operations, sizeof operations / sizeof *operations};
 
 static const rc_operation large_operations[] = {
-    {"fused_train_backward_large", "fused_train_backward fused_weight", LARGE / 2, LARGE / 2, sizeof(train_case),
+    {"fused_train_large", "fused_train", LARGE, LARGE, sizeof(train_case), draw_large_forward, reserve, run_forward,
+     NULL},
+    {"fused_train_backward_large", "fused_train_backward fused_weight", LARGE, LARGE, sizeof(train_case),
      draw_large_backward, reserve, run_backward, NULL},
 };
 const rc_operation_list rc_cases_fused_train_large = {large_operations,
