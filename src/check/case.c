@@ -15,8 +15,8 @@ static const rc_operation_list *const all_lists[] = {
     &rc_cases_thin,       &rc_cases_stem,
 };
 
-static const rc_operation_list *const large_lists[] = {&rc_cases_large, &rc_cases_fused_large,
-                                                       &rc_cases_fused_train_large, &rc_cases_finished};
+static const rc_operation_list *const large_lists[] = {
+    &rc_cases_large, &rc_cases_fused_large, &rc_cases_fused_train_large, &rc_cases_finished, &rc_cases_dense_large};
 
 static const rc_operation *operation_at(const rc_operation_list *const *lists, size_t count, int index)
 {

@@ -300,6 +300,8 @@ extern const rc_operation_list rc_cases_large;
 extern const rc_operation_list rc_cases_fused_large, rc_cases_fused_train_large;
 /* A large layer and who reads its result, likewise. */
 extern const rc_operation_list rc_cases_finished;
+/* Heads of many classes, which are no larger with two images. */
+extern const rc_operation_list rc_cases_dense_large;
 /* Operation number `index` of all of these; NULL when there are no more. */
 const rc_operation *rc_large_operation_at(int index);
 /* Layer number `index` among the layers of that kind that differ in shape, and how many there are of it; NULL when

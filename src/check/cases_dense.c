@@ -25,6 +25,21 @@ static dense_case *draw_shape(rc_case *c)
     return p;
 }
 
+/* Heads of as many classes as ImageNet has. With more images a device takes larger tiles. */
+static const int head_images[] = {130, 515};
+enum { HEADS = sizeof head_images / sizeof *head_images, HEAD_FEATURES = 512, HEAD_CLASSES = 1010, HEAD_STRIDE = 1020 };
+
+static dense_case *draw_head(rc_case *c)
+{
+    dense_case *p = rc_case_parameters(c);
+    p->n = head_images[c->number % HEADS];
+    p->in = HEAD_FEATURES;
+    p->out = HEAD_CLASSES;
+    p->stride = HEAD_STRIDE;
+    rc_case_say(c, "(%d,%d)->%d stride %d", p->n, p->in, p->out, p->stride);
+    return p;
+}
+
 static rc_status reserve(rc_run *r)
 {
     const dense_case *p = rc_run_parameters(r);
@@ -32,13 +47,22 @@ static rc_status reserve(rc_run *r)
 }
 
 /* Columns of y beyond `out` are not the operation's: they have a value, and must keep it. */
-static void draw_forward(rc_case *c)
+static void complete_forward(rc_case *c, dense_case *p)
 {
-    dense_case *p = draw_shape(c);
     p->x = rc_case_real(c, "x", RC_IN, p->n, p->in);
     p->weight = rc_case_parameter(c, "weight", RC_IN, p->out, p->in, 1 / sqrt((double)p->in));
     p->bias = rc_case_chance(c, 50) ? rc_case_parameter(c, "bias", RC_IN, 1, p->out, 0.5) : -1;
     p->y = rc_case_sum(c, rc_case_real(c, "y", RC_IN_OUT, p->n, p->stride), p->in);
+}
+
+static void draw_forward(rc_case *c)
+{
+    complete_forward(c, draw_shape(c));
+}
+
+static void draw_head_forward(rc_case *c)
+{
+    complete_forward(c, draw_head(c));
 }
 
 static void run_forward(rc_run *r)
@@ -48,13 +72,22 @@ static void run_forward(rc_run *r)
                          rc_at(r, p->y), p->stride);
 }
 
-static void draw_backward_data(rc_case *c)
+static void complete_backward_data(rc_case *c, dense_case *p)
 {
-    dense_case *p = draw_shape(c);
     p->dy = rc_case_real(c, "dy", RC_IN, p->n, p->stride);
     p->weight = rc_case_parameter(c, "weight", RC_IN, p->out, p->in, 1 / sqrt((double)p->in));
     p->add = rc_case_chance(c, 50);
     p->dx = rc_case_sum(c, rc_case_real(c, "dx", p->add ? RC_IN_OUT : RC_OUT, p->n, p->in), p->out);
+}
+
+static void draw_backward_data(rc_case *c)
+{
+    complete_backward_data(c, draw_shape(c));
+}
+
+static void draw_head_backward_data(rc_case *c)
+{
+    complete_backward_data(c, draw_head(c));
 }
 
 static void run_backward_data(rc_run *r)
@@ -64,9 +97,8 @@ static void run_backward_data(rc_run *r)
                                rc_at(r, p->dx), p->add);
 }
 
-static void draw_backward_weight(rc_case *c)
+static void complete_backward_weight(rc_case *c, dense_case *p)
 {
-    dense_case *p = draw_shape(c);
     p->x = rc_case_real(c, "x", RC_IN, p->n, p->in);
     p->dy = rc_case_real(c, "dy", RC_IN, p->n, p->stride);
     p->add = rc_case_chance(c, 50);
@@ -75,6 +107,16 @@ static void draw_backward_weight(rc_case *c)
     p->dbias = -1;
     if (rc_case_chance(c, 50))
         p->dbias = rc_case_sum(c, rc_case_parameter(c, "dbias", role, 1, p->out, 1), p->n);
+}
+
+static void draw_backward_weight(rc_case *c)
+{
+    complete_backward_weight(c, draw_shape(c));
+}
+
+static void draw_head_backward_weight(rc_case *c)
+{
+    complete_backward_weight(c, draw_head(c));
 }
 
 static void run_backward_weight(rc_run *r)
@@ -165,3 +207,13 @@ static const rc_operation operations[] = {
      reserve, run_chain, NULL},
 };
 const rc_operation_list rc_cases_dense = {operations, sizeof operations / sizeof *operations};
+
+static const rc_operation head_operations[] = {
+    {"dense_forward_large", "dense_forward", HEADS, HEADS, sizeof(dense_case), draw_head_forward, reserve, run_forward,
+     NULL},
+    {"dense_backward_data_large", "dense_backward_data", HEADS, HEADS, sizeof(dense_case), draw_head_backward_data,
+     reserve, run_backward_data, NULL},
+    {"dense_backward_weight_large", "dense_backward_weight", HEADS, HEADS, sizeof(dense_case),
+     draw_head_backward_weight, reserve, run_backward_weight, NULL},
+};
+const rc_operation_list rc_cases_dense_large = {head_operations, sizeof head_operations / sizeof *head_operations};

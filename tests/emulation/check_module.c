@@ -813,6 +813,20 @@ static void test_products_of_two_teams(void **state)
     assert_int_equal(unsetenv("RECOLLECT_EMULATED_MULTIPROCESSORS"), 0);
 }
 
+/* As many classes as ImageNet has. */
+static void test_many_classes(void **state)
+{
+    (void)state;
+    static const char *const loss[] = {"loss_cross_entropy", "loss_decoupled", "loss_hkd", "loss_kd", "loss_diversity"};
+    use_module(module);
+    for (size_t i = 0; i < sizeof loss / sizeof *loss; i++)
+        check_case(loss[i], 1, true, 9);
+    check_case("dense_forward_large", 1, true, 0);
+    check_case("dense_forward_large", 1, true, 1); /* with larger tiles, as both below */
+    check_case("dense_backward_data_large", 1, true, 1);
+    check_case("dense_backward_weight_large", 1, true, 0);
+}
+
 /* Whatever the seed, they take the large cases. */
 static void test_large_layers(void **state)
 {
@@ -1184,6 +1198,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_operations_with_less_shared_memory),
         cmocka_unit_test(test_rounding_is_no_fault),
         cmocka_unit_test(test_wide_layers),
+        cmocka_unit_test(test_many_classes),
         cmocka_unit_test(test_large_layers),
         cmocka_unit_test(test_finished_layers),
         cmocka_unit_test(test_large_layers_in_parts),
