@@ -1,7 +1,7 @@
 /* Convolutions of the CPU backend: what must be true whichever kernel is chosen. A batch gives the bits of its images
  * one by one (small images are multiplied in groups, so a mistake in a group would show here). Any number of threads
  * gives the same weight gradient (a thread that is done helps others, so a mistake of a helper would show here). Both
- * gradients at once have the bits of one after the other. */
+ * gradients at once have the bits of one after the other. A smaller batch stays within the memory of a larger one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -205,9 +205,75 @@ static void both_gradients_at_once(void **state)
     }
 }
 
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+/* A block begins with its size, and nobody may write behind it. */
+enum { HEAD = 64, GUARD = 1 << 18, UNTOUCHED = 0xa5 };
+
+static void *alloc_guarded(void *user, size_t size, size_t align)
+{
+    (void)user;
+    size_t bytes = (HEAD + size + GUARD + align - 1) / align * align;
+    char *block = align == HEAD ? aligned_alloc(align, bytes) : NULL;
+    if (!block)
+        return NULL;
+    memcpy(block, &size, sizeof size);
+    memset(block + HEAD + size, UNTOUCHED, GUARD);
+    return block + HEAD;
+}
+
+static void free_guarded(void *user, void *memory)
+{
+    size_t size, *touched = user;
+    if (!memory)
+        return;
+    char *block = (char *)memory - HEAD;
+    memcpy(&size, block, sizeof size);
+    for (size_t i = 0; i < GUARD; i++)
+        *touched += (unsigned char)block[HEAD + size + i] != UNTOUCHED;
+    free(block);
+}
+
+/* Of some batches that are smaller than what there is memory for, a thread has more to keep than of that one. */
+static void smaller_batches_fit(void **state)
+{
+    (void)state;
+    enum { MOST = 128 };
+    static const int batches[] = {33, 48, 49, 80, 112, 113, MOST};
+    for (int i = 0; i < SHAPES; i++) {
+        size_t touched = 0;
+        const rc_allocator guarded = {alloc_guarded, free_guarded, &touched};
+        rc_backend *be;
+        assert_int_equal(rc_backend_open_with("cpu", 2, NULL, &guarded, &be), RC_OK);
+        rc_conv conv = geometry(&shapes[i]);
+        assert_int_equal(be->reserve_conv(be, &conv, MOST), RC_OK);
+        rc_tensor x = {.h = conv.h, .w = conv.w, .c = conv.c_in, .groups = 1};
+        rc_tensor y = {.h = conv.oh, .w = conv.ow, .c = conv.c_out, .groups = 1};
+        size_t in = rc_act_count(be, MOST, x.h, x.w, x.c), weights = (size_t)(conv.c_in * conv.c_out * conv.k * conv.k);
+        float *weight = random_reals(be, weights, 3), *dweight = random_reals(be, weights, 4);
+        float *dbias = random_reals(be, (size_t)conv.c_out, 5), *dx = random_reals(be, in, 6);
+        x.raw = random_reals(be, in, 1);
+        y.raw = random_reals(be, rc_act_count(be, MOST, y.h, y.w, y.c), 2);
+        for (size_t k = 0; k < sizeof batches / sizeof batches[0]; k++) {
+            x.n = y.n = x.group_end[0] = y.group_end[0] = batches[k];
+            const rc_grad dy = {.y = &y, .g = y.raw};
+            const rc_back_epilogue epilogue = {.x = &x};
+            be->conv_backward_weight(be, &conv, &x, &dy, dweight, dbias);
+            rc_conv_both_of(be)(be, &conv, &x, &dy, weight, dweight, dbias, dx, &epilogue);
+        }
+        assert_int_equal(be->sync(be), RC_OK);
+        void *held[] = {x.raw, y.raw, weight, dweight, dbias, dx};
+        for (size_t h = 0; h < sizeof held / sizeof held[0]; h++)
+            be->release(be, held[h]);
+        rc_backend_close(be);
+        if (touched > 0)
+            fail_msg("shape %d: %zu bytes behind a block were written", i, touched);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(batch_is_its_images), cmocka_unit_test(threads_do_not_show),
-                                       cmocka_unit_test(both_gradients_at_once)};
+                                       cmocka_unit_test(both_gradients_at_once), cmocka_unit_test(smaller_batches_fit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

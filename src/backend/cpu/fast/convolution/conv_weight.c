@@ -306,10 +306,10 @@ static size_t folded_floats(const weight_plan *plan)
     return line_floats((size_t)plan->big_c * (size_t)plan->small_c * (size_t)(plan->taps.k * plan->taps.k));
 }
 
-static size_t bias_floats(const weight_plan *plan)
+static size_t bias_floats(const weight_plan *plan, int units)
 {
     size_t deepest = (size_t)larger(plan->big_cp, plan->small_cp);
-    return line_floats(2 * deepest * (size_t)(plan->slots * plan->units)); /* doubles */
+    return line_floats(2 * deepest * (size_t)(plan->slots * units)); /* doubles */
 }
 
 workspace RC_FAST(weight_workspace)(const rc_conv *conv, int n)
@@ -317,7 +317,7 @@ workspace RC_FAST(weight_workspace)(const rc_conv *conv, int n)
     weight_plan plan = RC_FAST(plan_weights)(conv, n);
     int deepest = larger(plan.big_cp, plan.small_cp), widest = larger(plan.big_w, plan.small_w);
     return (workspace){.shared = (size_t)(plan.slots + plan.spares) * plan.slot_floats + folded_floats(&plan) +
-                                 bias_floats(&plan),
+                                 bias_floats(&plan, plan.most_units),
                        .scratch = (size_t)plan.images * (plan.big_floats + plan.small_floats) +
                                   line_floats(plan.transformed_floats) + line_floats((size_t)deepest * (size_t)widest)};
 }
@@ -339,7 +339,7 @@ void RC_FAST(conv_backward_weight)(rc_cpu *cpu, const rc_conv *conv, const rc_te
     job.gradient = folded_floats(plan) ? job.folded : job.result;
     if (dbias) {
         job.bias = (double *)(void *)(job.folded + folded_floats(plan));
-        memset(job.bias, 0, bias_floats(plan) * sizeof(float));
+        memset(job.bias, 0, bias_floats(plan, plan->units) * sizeof(float));
     }
     int lanes = plan->slots * plan->splits;
     for (int lane = 0; lane < lanes; lane++) /* its owner has the first unit */

@@ -155,7 +155,7 @@ weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
     plan_slots(&plan, n);
 
     int images_per_slot = (n + plan.slots - 1) / plan.slots;
-    int most_images = larger(images_per_slot / RC_FAST(plan_limits)()->fewest_units, 1);
+    int fewest_units = RC_FAST(plan_limits)()->fewest_units, most_images = larger(images_per_slot / fewest_units, 1);
     plan.small_left = plan.enlarged ? 1 : 0;
     plan.small_width = plan.winograd ? round_up(plan.small_w, 2) : plan.small_w + 2 * plan.small_left;
     plan.left = larger(taps->pad, 0);
@@ -169,6 +169,9 @@ weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
         plan_bands(&plan, most_images);
     plan.bands = (plan.small_h + plan.rows - 1) / plan.rows;
     plan.units = (images_per_slot + plan.images - 1) / plan.images * plan.bands;
+    /* i images of a slot make units of max(i / fewest_units, 1) images, where those are not too large: with fewer
+     * images than here there are at most i of them, and less than 2 * fewest_units, or no more than here. */
+    plan.most_units = larger(plan.units, smaller(images_per_slot, 2 * fewest_units - 1) * plan.bands);
     plan.big_floats = line_floats(band_floats(plan.big_rows, plan.width, plan.big_cp));
     plan.small_floats = line_floats(band_floats(plan.rows + 2 * plan.small_left, plan.small_width, plan.small_cp));
     return plan;

@@ -23,6 +23,7 @@ typedef struct weight_plan {
     int rows, big_rows, images;      /* rows of small, the rows of big that they meet, images in the bands at a time */
     int lines;                       /* lines of the gradient: tap rows, or elements of a tile */
     int bands, units;                /* bands of an image; units of a slot, at most: what the bands hold at a time */
+    int most_units;                  /* of a slot, if there are fewer images, too */
     int slots, splits, spares;       /* tasks are slots x splits; spare gradients for those who help */
     size_t slot_floats, big_floats, small_floats; /* floats of a slot, and of one image's bands */
 
