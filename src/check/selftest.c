@@ -203,7 +203,8 @@ static rc_status check_operation(const rc_selftest_settings *s, const rc_judges 
 {
     int cases = s->quick ? operation->quick : operation->normal;
     int first = s->only < 0 ? 0 : s->only, count = s->only < 0 ? cases : 1, tried = 0;
-    for (int i = 0; i<count; i += s->every> 1 ? s->every : 1) {
+    int step = s->every > 1 ? s->every : 1;
+    for (int i = 0; i < count; i += step) {
         char text[96];
         snprintf(text, sizeof text, "%s %d/%d", operation->name, i + 1, count);
         if (s->progress)
