@@ -226,8 +226,10 @@ static void folders_are_scored_by_name(void **state)
     SUCCEEDS(recollect_model_set(model, "format", "idx"));
     assert_true(recollect_evaluate_folder(model, "all", &e) != RECOLLECT_OK); /* the option holds */
     SUCCEEDS(recollect_model_set(model, "format", ""));
-    REFUSED(recollect_evaluate_folder(model, "procedural:3", &e), "procedural:3 has no image of a class that the model "
-                                                                  "knows: rows, columns, checks");
+    REFUSED(recollect_evaluate_folder(model, "procedural:3", &e),
+            "procedural:3 has no image of a class that the model knows: rows, columns, checks, diagonals, disc, frame; "
+            "its classes are disc-plain, square-plain, triangle-plain");
+    REFUSED(recollect_evaluate_folder(model, "procedural:60", &e), ", hourglass-striped, crescent-strip...");
     cancel = 1;
     assert_int_equal(recollect_evaluate_folder(model, "all", &e), RECOLLECT_CANCELLED);
     cancel = 0;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -331,6 +332,11 @@ static void what_a_table_names_is_checked(void **state)
     data_open("t.csv", &(rc_data_settings){.skip_broken = true}, &d);
     assert_true(d.broken == 1 && d.train.count == 1);
     rc_dataset_close(&d);
+    assert_int_equal(symlink("nowhere", "p/lost.ppm"), 0);
+    data_write_text("t.csv", "path,class,split\np/lost.ppm,a,train\np/0.ppm,b,train\np/1.ppm,b,test\n");
+    data_assert_refused("t.csv", NULL, RC_IO, "'t.csv', line 2: there is no file './p/lost.ppm'");
+    data_write_text("t.csv", "path,class,split\np/0.ppm,b,train\np/lost.ppm,b,test\n");
+    data_assert_refused("t.csv", NULL, RC_IO, "'t.csv', line 3: there is no file './p/lost.ppm'");
     data_write_text("t.csv", "p/0.ppm,a\np/0.ppm,b\n");
     data_assert_refused("t.csv", NULL, RC_FORMAT, "p/0.ppm");
     data_write_text("t.csv", "p/0.ppm,a\np/1.ppm,\"b\nc\"\n");

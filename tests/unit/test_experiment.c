@@ -513,6 +513,17 @@ static void a_run_that_stops_tells_of_a_summary_that_cannot_be_written(void **st
     assert_holds(run.log.text, "no summary of this run: cannot write 'out/summary.json': it is a folder");
 }
 
+static void a_run_whose_summary_cannot_be_written_fails(void **state)
+{
+    (void)state;
+    small_run_start_one(&run, "out", "finetune");
+    run.seen = make_folder_of_summary;
+    REFUSED(rc_experiment_run(&run.settings), RC_IO,
+            "cannot write 'out/summary.json': it is a folder, expected a regular file. What was saved before is "
+            "intact: once there is room to write in out, the setting 'resume' goes on");
+    assert_null(strstr(run.log.text, "no summary of this run"));
+}
+
 /* Who stops a run stops nothing after it. */
 static void a_stop_ends_with_the_run(void **state)
 {
@@ -990,6 +1001,7 @@ int main(void)
         IN_FOLDER(a_model_that_is_a_folder_is_told),
         IN_FOLDER(a_checkpoint_that_cannot_be_removed_is_told),
         IN_FOLDER(a_run_that_stops_tells_of_a_summary_that_cannot_be_written),
+        IN_FOLDER(a_run_whose_summary_cannot_be_written_fails),
         IN_FOLDER(a_stop_ends_with_the_run),
         IN_FOLDER(each_part_runs_its_orders),
         IN_FOLDER(one_summary_covers_what_was_run_before),

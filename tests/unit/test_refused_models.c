@@ -306,6 +306,9 @@ static const char *const broken[][3] = {
     {"format", "recollect-checkpoint-1",
      "it is not a model of recollect: its metadata has format 'recollect-checkpoint-1', expected format "
      "'recollect-model-1'; a lesson or a run was stopped there, and the setting 'resume' goes on with it"},
+    {"format", "recollect-checklist-1",
+     "it is not a model of recollect: its metadata has format 'recollect-checklist-1', expected format "
+     "'recollect-model-1'"},
     {"method", NULL, "the metadata names no method"},
     {"image", NULL, "the metadata has no 'image'"},
     {"image", "[14,14]", "the metadata's 'image' has 2 entries, expected 3"},
