@@ -17,6 +17,7 @@ from ._predictor import Answers, Predictor
 
 OnProgress = Callable[[Progress], object]
 FORGOTTEN = ("preset", "checkpoint")  # options that the library forgets once the model has learnt
+DREAMS = 16  # of a class, where the caller does not say how many
 
 
 def _lines(names: Sequence[str]) -> bytes:
@@ -280,7 +281,7 @@ class Model(Handle):
 
     # ---- dreaming ---------------------------------------------------------------------------------------------------
 
-    def dream(self, name: str | int, count: int = 16, *, progress: OnProgress | None = None) -> numpy.ndarray:
+    def dream(self, name: str | int, count: int = DREAMS, *, progress: OnProgress | None = None) -> numpy.ndarray:
         """What the model remembers of a class: up to `count` images, (made, height, width, channels) uint8. Fewer, even
         none, if it hardly ever dreams of that class. The first call after learning takes as long as a stage of it."""
         made = ffi.new("int *")
@@ -291,12 +292,12 @@ class Model(Handle):
                     stop=self._stop)
         return pixels[:made[0]]
 
-    def dream_folder(self, folder: PathLike, *, per_class: int = 16, steps: int = 0, seed: int | None = None,
+    def dream_folder(self, folder: PathLike, *, per_class: int = DREAMS, steps: int = 0, seed: int | None = None,
                      scale: int = 0, beside: PathLike | None = None, overwrite: bool = False,
                      progress: OnProgress | None = None) -> dict[str, Any]:
         """Writes dreams of every class as pictures into a folder, beside real images of the data set `beside`. 0 and
         None: the library chooses. Returns how sure the model is of what it dreams."""
-        name = path_bytes(folder)
+        name, per_class = path_bytes(folder), per_class or DREAMS  # the array of probabilities must have room for all
         kept = [ffi.new("char[]", str(seed).encode()) if seed is not None else ffi.NULL,
                 ffi.new("char[]", path_bytes(beside)) if beside is not None else ffi.NULL]
         wanted = sized("dream_settings", per_class=per_class, steps=steps, seed=kept[0], scale=scale,

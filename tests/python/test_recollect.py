@@ -344,6 +344,14 @@ class EvaluatingAndDreaming(unittest.TestCase):
             self.assertEqual([len(one["real_probabilities"]) for one in told["classes"]], [2, 2])
             with self.assertRaisesRegex(recollect.InputOutputError, "is there already"):
                 model.dream_folder(f"{folder}/dreams", per_class=2, steps=5)
+            chosen = model.dream_folder(f"{folder}/chosen", per_class=0, steps=5, seed=7)
+            self.assertEqual(chosen, {**model.dream_folder(f"{folder}/sixteen", steps=5, seed=7),
+                                      "folder": f"{folder}/chosen"})
+            self.assertEqual(chosen["per_class"], 16)
+            with self.assertRaisesRegex(recollect.InvalidArgument, "per_class is 20000, expected 0 to 10000"):
+                model.dream_folder(f"{folder}/many", per_class=20000)
+            with self.assertRaisesRegex(recollect.InvalidArgument, "per_class is -1"):
+                model.dream_folder(f"{folder}/none", per_class=-1)
 
 
 class Files(unittest.TestCase):
