@@ -120,8 +120,11 @@ class Model(Handle):
             lib.recollect_free(block[0])
 
     def close(self) -> None:
-        self._drop_predictor()
-        super().close()
+        # A thread that waits to predict would make a new predictor, which holds the weights, between these two lines. In
+        # a child of fork() no thread is there to do it, and the lock may stay shut for ever.
+        with self._lock if os.getpid() == self._process else contextlib.nullcontext():
+            self._drop_predictor()
+            super().close()
         self._context = None  # the last holder of the context frees it
 
     def _drop_predictor(self) -> None:

@@ -590,6 +590,28 @@ class Threads(unittest.TestCase):
             for result in results:
                 numpy.testing.assert_array_equal(result, expected)
 
+    def test_close_frees_what_other_threads_predict_with(self):
+        images, _ = draw(["rows", "columns"], 200)
+        model, refused, began = a_model(), [], threading.Barrier(3)
+
+        def work():
+            model.predict(images[:1])
+            began.wait(30)
+            try:
+                while True:
+                    model.predict(images)
+            except ValueError as error:
+                refused.append(str(error))
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        began.wait(30)
+        model.close()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(refused, ["the Model is closed"] * 2)
+        self.assertIsNone(model._own)  # the predictor of the model itself
+
     def test_children(self):
         """A child of fork() cannot use a model of its parent, even one that a thread of the parent uses; it can
         close it and make its own."""
