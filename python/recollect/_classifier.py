@@ -10,6 +10,13 @@ from ._library import image_array
 from ._model import Model, OnProgress
 
 
+def _one_each(y: Any, count: int) -> numpy.ndarray:
+    labels = numpy.asarray(y)
+    if labels.shape != (count,):
+        raise ValueError(f"y has the shape {labels.shape}, expected ({count},): one class for each image")
+    return labels
+
+
 class Classifier:
     """fit, partial_fit, predict, predict_proba and score around a Model, which is `model_`.
 
@@ -62,10 +69,8 @@ class Classifier:
         return {**(self.options or {}), **{name: value for name, value in own.items() if value is not None}}
 
     def _learn(self, model: Model, X: Any, y: Any, known: numpy.ndarray | None) -> Classifier:
-        images, labels = self._images(X), numpy.asarray(y)
-        if labels.ndim != 1:
-            raise ValueError(f"y has the shape {labels.shape}, expected one class for each image")
-        found, numbers = numpy.unique(labels, return_inverse=True)
+        images = self._images(X)
+        found, numbers = numpy.unique(_one_each(y, len(images)), return_inverse=True)
         if known is not None and known.dtype.kind != found.dtype.kind:
             raise ValueError(f"y is of type {found.dtype}, but the classes that are known of type {known.dtype}")
         self.report_ = model.learn(images, numbers, classes=[str(one) for one in found], progress=self.progress)
@@ -98,7 +103,8 @@ class Classifier:
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The part of the images whose class is predicted right."""
-        return float(numpy.average(self.predict(X) == numpy.asarray(y), weights=sample_weight))
+        best = self.predict(X)
+        return float(numpy.average(best == _one_each(y, len(best)), weights=sample_weight))
 
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):

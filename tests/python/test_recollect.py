@@ -784,6 +784,9 @@ class Classifiers(unittest.TestCase):
         self.assertEqual(classifier.classes_.tolist(), [7, 30])
         self.assertEqual(classifier.score(images, numbers), 1)
         self.assertEqual(classifier.score(images, numbers, sample_weight=numbers == 7), 1)
+        for wrong in (numbers[:, None], numbers[:1]):  # which numpy would compare with every prediction
+            with self.assertRaisesRegex(ValueError, "one class for each image"):
+                classifier.score(images, wrong)
         classifier.partial_fit(*draw(["disc", "frame"], 40)[:1], [100, 2] * 20, classes=[2, 7, 30, 100])
         self.assertEqual(classifier.classes_.tolist(), [2, 7, 30, 100])
         self.assertEqual(classifier.model_.classes, ["7", "30", "2", "100"])
@@ -829,8 +832,9 @@ class Classifiers(unittest.TestCase):
             classifier.predict(images)
         with self.assertRaisesRegex(TypeError, "expected uint8"):
             classifier.fit(images / 255, labels)
-        with self.assertRaisesRegex(ValueError, "one class for each image"):
-            classifier.fit(images, images)
+        for wrong, shape in ((images, r"\(8, 16, 16\)"), (labels[:, None], r"\(8, 1\)"), (labels[:1], r"\(1,\)")):
+            with self.assertRaisesRegex(ValueError, rf"y has the shape {shape}, expected \(8,\): one class for each"):
+                classifier.fit(images, wrong)
         with self.assertRaisesRegex(ValueError, r"Invalid parameter 'flip'.*\. options=\{'flip': False\} sets an option"):
             classifier.set_params(flip=False)
         with self.assertRaisesRegex(TypeError, r"no argument 'flip'; options=\{'flip': False\} sets an option"):
