@@ -17,6 +17,15 @@ def _one_each(y: Any, count: int) -> numpy.ndarray:
     return labels
 
 
+def _together(known: numpy.ndarray, found: numpy.ndarray) -> numpy.ndarray:
+    """All classes, sorted. An array has one type for all, and str(class) has to stay the name in the model."""
+    classes = numpy.union1d(known, found)
+    if {str(one): one for one in classes} != {str(one): one for one in (*known, *found)}:
+        raise ValueError(f"y is of type {found.dtype}, but the classes that are known of type {known.dtype}, "
+                         "expected the same")
+    return classes
+
+
 class Classifier:
     """fit, partial_fit, predict, predict_proba and score around a Model, which is `model_`.
 
@@ -71,10 +80,9 @@ class Classifier:
     def _learn(self, model: Model, X: Any, y: Any, known: numpy.ndarray | None) -> Classifier:
         images = self._images(X)
         found, numbers = numpy.unique(_one_each(y, len(images)), return_inverse=True)
-        if known is not None and known.dtype.kind != found.dtype.kind:
-            raise ValueError(f"y is of type {found.dtype}, but the classes that are known of type {known.dtype}")
+        classes = found if known is None else _together(known, found)
         self.report_ = model.learn(images, numbers, classes=[str(one) for one in found], progress=self.progress)
-        self.classes_ = found if known is None else numpy.union1d(known, found)
+        self.classes_ = classes
         self.n_features_in_ = int(numpy.prod(images.shape[1:]))
         self.model_ = model
         return self

@@ -841,6 +841,24 @@ class Classifiers(unittest.TestCase):
             recollect.Classifier(flip=False)
         self.assertFalse(hasattr(classifier, "classes_"))
 
+    def test_types_of_classes(self):
+        """partial_fit takes classes of any type that all of them can have without another name in the model."""
+        lessons = draw(["rows", "columns"], 8), draw(["disc", "frame"], 8)
+
+        def classes_of(first, more):
+            classifier = self.classifier().set_params(options={**QUICK, "min_steps": 0})
+            classifier.fit(lessons[0][0], numpy.tile(first, 4)).partial_fit(lessons[1][0], numpy.tile(more, 4))
+            self.assertEqual(classifier.predict_proba(lessons[0][0]).shape, (8, 4))
+            return classifier.classes_.tolist()
+        names, others = numpy.array(["rows", "columns"]), numpy.array(["a", "long name"])
+        self.assertEqual(classes_of(numpy.uint8([0, 255]), [-1, 256]), [-1, 0, 255, 256])
+        self.assertEqual(classes_of(names.astype(object), others), ["a", "columns", "long name", "rows"])
+        self.assertEqual(classes_of(names, others.astype(object)), ["a", "columns", "long name", "rows"])
+        for first, more in ((numpy.float32([0.1, 0.7]), [0.2, 0.3]), (numpy.uint64([0, 1]), [2, 3]), ([0, 1], names),
+                            (names, [0, 1]), ([0, 1], [2.5, 3]), ([True, False], [2, 3])):
+            with self.assertRaisesRegex(ValueError, "y is of type .*, but the classes that are known of type .*, expected"):
+                classes_of(first, more)
+
     @unittest.skipUnless(sklearn, "scikit-learn is not installed")
     def test_scikit_learn_takes_it(self):
         images, labels = draw(["rows", "columns"], 60)
