@@ -41,8 +41,8 @@ def known_labels(labels: Any, classes: list[str], count: int) -> numpy.ndarray:
 
 def lesson(images: Any, labels: Any, classes: Sequence[str] | None) -> tuple[Any, tuple[Any, ...], Any]:
     """The function that teaches these images, its arguments, and what must live as long."""
-    array = None
-    if isinstance(images, numpy.ndarray) or hasattr(images, "__array__") or not hasattr(images, "__len__"):
+    array = None  # what has __array__ alone, such as a data set of h5py, would read a whole file to make one
+    if isinstance(images, numpy.ndarray) or hasattr(images, "__dlpack__") or not hasattr(images, "__len__"):
         array = image_array(images)
     count = len(images if array is None else array)
     if count == 0:

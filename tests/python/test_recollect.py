@@ -138,6 +138,35 @@ class Learning(unittest.TestCase):
         for other in results[1:]:
             numpy.testing.assert_array_equal(results[0], other)
 
+    def test_images_that_are_not_in_memory(self):
+        images, labels = draw(["rows", "columns"], 8)
+
+        class Images:
+            """As a data set of h5py: numpy can make an array of it, which reads all of it."""
+
+            def __len__(self):
+                return 8
+
+            def __getitem__(self, index):
+                return images[index]
+
+            def __array__(self, dtype=None, copy=None):
+                raise MemoryError("all images at once")
+        with recollect.Model(threads=1, **QUICK) as model:
+            model.learn(Images(), labels)
+
+        class Tensor:
+            """As one of PyTorch, which is in memory."""
+            __dlpack__ = None
+
+            def __len__(self):
+                return 8
+
+            def __array__(self, dtype=None, copy=None):
+                return images
+        with recollect.Model(threads=1, **QUICK) as model:
+            model.learn(Tensor(), labels)
+
     def test_more_classes_without_the_old_images(self):
         with a_model() as model:
             before = model.predict_proba(draw(["rows"], 5)[0])
