@@ -81,5 +81,5 @@ def _stream(images: Any, numbers: numpy.ndarray) -> tuple[Any, Any]:
         return OK
 
     height, width, channels = shape
-    return sized("stream", count=len(images), height=height, width=width, channels=channels,
+    return sized("stream", count=len(numbers), height=height, width=width, channels=channels,
                  labels=view(numbers, "const int32_t *"), read=read), read

@@ -143,9 +143,10 @@ class Learning(unittest.TestCase):
 
         class Images:
             """As a data set of h5py: numpy can make an array of it, which reads all of it."""
+            lengths = [8]
 
             def __len__(self):
-                return 8
+                return self.lengths.pop(0) if len(self.lengths) > 1 else self.lengths[0]
 
             def __getitem__(self, index):
                 return images[index]
@@ -154,6 +155,9 @@ class Learning(unittest.TestCase):
                 raise MemoryError("all images at once")
         with recollect.Model(threads=1, **QUICK) as model:
             model.learn(Images(), labels)
+        with recollect.Model(threads=1, **QUICK) as model:
+            Images.lengths = [8, 1000]  # it grows when its labels are there already
+            self.assertEqual(model.learn(Images(), labels)["images"], 8)
 
         class Tensor:
             """As one of PyTorch, which is in memory."""
