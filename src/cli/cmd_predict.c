@@ -108,12 +108,12 @@ typedef struct questions {
     char **input; /* (arguments): what stdin held where '-' stood; else NULL */
 } questions;
 
-/* All of stdin; a zero byte follows the last one. */
+/* All of stdin; a zero byte follows the last one. False after a complaint, or without one after Ctrl-C. */
 static bool read_stdin(char **data, size_t *size)
 {
     enum { PIECE = 1 << 16, MOST = 1 << 29 };
     *size = 0;
-    for (size_t got = 1; got > 0; *size += got) {
+    for (size_t got = 1; got > 0 && !rc_interrupted(NULL); *size += got) {
         if (*size > MOST) {
             rc_complain("predict: stdin holds more than %d MB", MOST / 1000000);
             return false;
@@ -126,6 +126,8 @@ static bool read_stdin(char **data, size_t *size)
         *data = grown;
         got = fread(*data + *size, 1, PIECE, stdin);
     }
+    if (rc_interrupted(NULL))
+        return false;
     (*data)[*size] = '\0';
     if (ferror(stdin))
         rc_complain("predict: cannot read stdin: %s", strerror(errno));
@@ -254,7 +256,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (asked && q.count > 0)
         status = recollect_predictor_each(predictor, q.picture, q.count, top, print_prediction, &p);
     p.left_out = recollect_predictor_left_out(predictor);
-    int code = asked || status != RECOLLECT_OK ? finish(status, &p) : RC_EXIT_FAILED;
+    int code = asked || status != RECOLLECT_OK || rc_interrupted(NULL) ? finish(status, &p) : RC_EXIT_FAILED;
     rc_csv_free(&p.line);
     free_questions(&q, count - 1);
     recollect_predictor_destroy(&predictor);

@@ -46,12 +46,15 @@ large=(--size 224 --net resnet18 --set min_steps=1)
 "$recollect" learn few --out model.safetensors "${large[@]}" --set batch=4 --epochs 1 --set refine_epochs=0 \
     >/dev/null 2>err.txt || { cat err.txt; exit 1; }
 rm -f err.txt
+mkfifo silent && exec 3<>silent # a stdin that stays open and on which nothing comes
 for ((i = 0; i < times; i++)); do
     interrupt learn 20 3000 learn photos --out new.safetensors "${large[@]}" --set batch=32
     rm -f new.safetensors.part # of a first lesson
     interrupt "learn more" 20 3000 learn model.safetensors photos --adapt all --out new.safetensors --set batch=32
     interrupt eval 20 1500 eval model.safetensors known
     interrupt predict 20 1500 predict model.safetensors photos
+    interrupt "predict from stdin" 1500 2500 predict model.safetensors - <&3
+    interrupt "predict a list" 1500 2500 predict model.safetensors --list - <&3
     interrupt dream 20 3000 dream model.safetensors --out dreams
     interrupt run 20 3000 run demo --data photos --out run --set size=224 --set net=resnet18 --set batch=32 --set task_sizes=2,2
     rm -rf run new.safetensors.part
