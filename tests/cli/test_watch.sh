@@ -161,14 +161,24 @@ on_screen() {
         cmp -s <(grep -v columns before.txt) <(grep -v columns after.txt) || fail "the terminal is not as before: $(diff before.txt after.txt)"
         tmux -S "$server" kill-server
     done
-    # A run that has not begun is waited for.
+    # A run that has not begun is waited for, also when keys choose among its cells before there are any.
     server=$work/server-new columns=80
     mkdir -p later
     rm -f done
     tmux -S "$server" -f /dev/null new-session -d -x 80 -y 24 "TERM=screen '$recollect' watch later; echo \$? >done; sleep 20"
     until_seen 'later: no cell has begun'
+    tmux -S "$server" send-keys Down
+    sleep 0.5
     cell later/cwd CwD 3
     until_seen 'later: 1 cell, 0 done'
+    until_seen '^>a CwD'
+    # The chosen cell stays the chosen one, whatever begins before it.
+    tmux -S "$server" send-keys Down
+    sleep 0.5
+    cell later/abd ABD 3
+    until_seen '^>b CwD'
+    tmux -S "$server" send-keys Up
+    until_seen '^>a ABD'
     tmux -S "$server" send-keys q
     until_done 0 "q"
     tmux -S "$server" kill-server

@@ -127,24 +127,35 @@ static wish wait_for_key(bool *keyboard)
     return count > 0 ? wish_of(keys, (size_t)count) : NOTHING;
 }
 
+/* The cell of this folder, wherever others that have begun or gone since have moved it; -1: there is none. */
+static int find_cell(const rc_overview *run, const char *folder)
+{
+    int i = run->cells - 1;
+    while (i >= 0 && strcmp(run->cell[i]->folder, folder) != 0)
+        i--;
+    return i;
+}
+
 static rc_status follow(rc_overview *run)
 {
     rc_view view = {.run = run, .braille = takes_unicode()};
     struct termios before;
-    bool keyboard = isatty(STDIN_FILENO), chosen = false, raw = keyboard && take_keys(&before);
+    bool keyboard = isatty(STDIN_FILENO), raw = keyboard && take_keys(&before);
+    char chosen[RC_PATH_SIZE] = ""; /* folder of the cell that keys have chosen */
     rc_status status;
     fputs("\033[?1049h\033[?25l", stdout); /* a screen of its own, without a cursor */
     while ((status = rc_overview_update(run)) == RC_OK && !rc_interrupted(NULL) && !ferror(stdout)) {
         view.now = rc_time();
-        if (!chosen || view.selected >= run->cells)
+        view.selected = find_cell(run, chosen);
+        if (view.selected < 0)
             view.selected = rc_view_choose(run, view.now);
         draw(&view);
         wish w = wait_for_key(&keyboard);
         if (w == LEAVE)
             break;
         int to = view.selected + (w == DOWN) - (w == UP);
-        chosen = chosen || w != NOTHING;
-        view.selected = to >= 0 && to < run->cells ? to : view.selected;
+        if (w != NOTHING && run->cells > 0) /* before the first cell there is none to choose */
+            snprintf(chosen, sizeof chosen, "%s", run->cell[to >= 0 && to < run->cells ? to : view.selected]->folder);
     }
     fputs("\033[?25h\033[?1049l", stdout);
     fflush(stdout);
