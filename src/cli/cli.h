@@ -97,6 +97,8 @@ const rc_command *rc_command_at(int index);
 
 /* The command line as it could be typed again, to be freed; NULL: no memory. argument: what is no option. */
 char *rc_command_line(const rc_command *command, const rc_option_value *value, const char *argument);
+/* A word of it, in quotes if a shell would not take it as it is; to be freed; NULL: no memory. */
+char *rc_shell_word(const char *word);
 
 /* Parses and runs. argv[0] is the command's name. */
 int rc_command_main(const rc_command *command, int argc, char **argv);

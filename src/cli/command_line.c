@@ -1,4 +1,4 @@
-/* The command line as it could be typed again, for the files that say how they were made. */
+/* Command lines as they could be typed again, for the files that say how they were made, and for people. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,5 +60,22 @@ char *rc_command_line(const rc_command *command, const rc_option_value *value, c
     line.used = 0;
     if (line.text != NULL)
         add_command(&line, command, value, argument);
+    return line.text;
+}
+
+static void add_only(command_line *line, const char *word)
+{
+    add_word(line, "", word);
+    add_character(line, '\0');
+}
+
+char *rc_shell_word(const char *word)
+{
+    command_line line = {0};
+    add_only(&line, word);
+    line.text = malloc(line.used);
+    line.used = 0;
+    if (line.text != NULL)
+        add_only(&line, word);
     return line.text;
 }

@@ -69,6 +69,10 @@ grep -q '^table-ablation: 36 cells, 0 done$' plan.txt || fail "the plan does not
 grep -qxF "  recollect run cifar100-20 --method rdfcil,cwd-without-dce,cwd-without-war,cwd --order 2 --data cifar100 --out nowhere/cifar100-20/order-2 --resume" plan.txt ||
     fail "the plan lacks a command: $(cat plan.txt)"
 [ ! -e nowhere ] || fail "the plan made a folder"
+# Names that mean something to a shell are in quotes.
+reproduce table-ablation --plan --only cwd --tasks 5 --orders 0 --data "it's here" --out 'a $b' >plan.txt
+grep -qxF "  recollect run cifar100-5 --method cwd --order 0 --data 'it'\''s here' --out 'a \$b/cifar100-5/order-0' --resume" plan.txt ||
+    fail "a plan with names that a shell does not take: $(cat plan.txt)"
 for shard in 1 2 3; do
     reproduce table-ablation --plan --shard $shard/3 --out nowhere >plan.txt
     [ "$(grep -c "/order-$((shard - 1)): .* (4 left)$" plan.txt)" -eq 3 ] || fail "part $shard of 3: $(cat plan.txt)"
@@ -178,8 +182,8 @@ reproduce "${part[@]}" --out merged >/dev/null 2>merged.log
 reproduce "${part[@]}" --only cwd-without-dce,cwd --out merged >/dev/null 2>beside.log
 grep -q 'run 1 of 1: cifar100-5/order-0: CwD-DCE$' beside.log || fail "no cell beside merged ones: $(cat beside.log)"
 # What an analysis needs does not travel: it says where to look.
-reproduce fig-debias --scale 0.001 --out norms --merge two >/dev/null 2>norms.log
-grep -qF 'left to do, where the models of the run are: recollect analyze norms norms/cifar100-5/order-0 --method cwd' norms.log ||
+reproduce fig-debias --scale 0.001 --out 'norms of two' --merge two >/dev/null 2>norms.log
+grep -qF 'left to do, where the models of the run are: recollect analyze norms '\''norms of two/cifar100-5/order-0'\'' --method cwd' norms.log ||
     fail "an analysis without models: $(cat norms.log)"
 # foreign NAME PATTERN: of a folder with a cell that is of something else, the others alone are taken over.
 foreign() {

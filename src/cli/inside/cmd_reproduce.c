@@ -200,16 +200,22 @@ static rc_status print_set_options(const rc_paper_cell *cell, double scale, char
 /* A run as the command that does the same. */
 static rc_status print_command(const rc_reproduce_settings *s, const rc_paper_cell *cell, const char *methods)
 {
-    char set[1024], stop[32] = "", preset[64];
+    char set[1024], stop[32] = "", preset[64], folder[RC_PATH_SIZE];
     const char *data = s->data[rc_paper_set_index(cell->set)];
     bool known = cell->tasks == 5 || cell->tasks == 10 || cell->tasks == 20;
     RC_TRY(print_set_options(cell, s->scale, set, sizeof set));
     snprintf(preset, sizeof preset, known ? "%s-%d" : "%s-5 --tasks %d", cell->set->name, cell->tasks);
     if (cell->stop_after > 0)
         snprintf(stop, sizeof stop, " --stop-after %d", cell->stop_after);
-    rc_print("  recollect run %s --method %s --order %d%s%s --data %s --out %s/%s --resume", preset, methods,
-             cell->order, set, stop, data != NULL ? data : cell->set->name, s->out, cell->folder);
-    return RC_OK;
+    RC_TRY(rc_path_in(s->out, cell->folder, folder));
+    char *from = rc_shell_word(data != NULL ? data : cell->set->name), *to = rc_shell_word(folder);
+    bool whole = from != NULL && to != NULL;
+    if (whole)
+        rc_print("  recollect run %s --method %s --order %d%s%s --data %s --out %s --resume", preset, methods,
+                 cell->order, set, stop, from, to);
+    free(from);
+    free(to);
+    return whole ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory for a command of the plan");
 }
 
 static rc_status print_plan(const rc_reproduce_settings *s)
@@ -383,8 +389,12 @@ static int analyze(const rc_reproduce_settings *s, const rc_option_value *value,
     if (status != RC_OK)
         return rc_failed(NULL, status);
     if (!has_run) { /* but the results of its cells alone */
-        rc_note("left to do, where the models of the run are: recollect analyze %s %s/%s --method %s", kind, s->out,
-                cell->folder, methods);
+        char *place = rc_shell_word(folder);
+        if (place == NULL)
+            return rc_failed(NULL, rc_fail(RC_OUT_OF_MEMORY, "no memory for the name of '%s'", folder));
+        rc_note("left to do, where the models of the run are: recollect analyze %s %s --method %s", kind, place,
+                methods);
+        free(place);
         return RC_EXIT_DONE;
     }
     if (is_made_once(kind) && is_analyzed) {
