@@ -117,7 +117,8 @@ rc_status rc_report_runs_add(rc_report_runs *runs, const char *place)
     RC_TRY(walk(runs, folder, 0));
     if (runs->count == before)
         return rc_fail(RC_INVALID_ARGUMENT,
-                       "there is no run in '%s': expected a folder that 'recollect run' works in, or a results.json",
+                       "there is no run in '%s' whose first cell has begun: expected a folder that 'recollect run' "
+                       "works in, or a results.json",
                        folder);
     return RC_OK;
 }

@@ -54,7 +54,7 @@ expect 2 "option '--table' is 'papers', expected accuracy|tasks|paper" "$work/ru
 expect 2 "where shall the page go?" "$work/run" "$work/run"
 expect 2 "where shall the page go?" "$work/run/cwd/results.json"
 mkdir "$work/empty"
-expect 1 "there is no run in '$work/empty'" "$work/empty"
+expect 1 "there is no run in '$work/empty' whose first cell has begun: expected a folder" "$work/empty"
 expect 1 "cannot open '$work/nowhere'" "$work/nowhere" --csv
 expect 1 "cannot open '$work/nowhere'" "$work/nowhere"
 mkdir -p "$work/torn/cwd"

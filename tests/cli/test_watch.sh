@@ -92,6 +92,10 @@ lines() {
     mkdir empty
     "$recollect" watch empty 2>message.txt && fail "an empty folder: it worked"
     grep -q "there is no run in 'empty'" message.txt || fail "an empty folder: $(cat message.txt)"
+    mkdir reading && echo '{}' >reading/run.json # the run reads its images
+    "$recollect" watch reading 2>message.txt && fail "a run without a cell: it worked"
+    grep -q "there is no run in 'reading' whose first cell has begun: expected a folder" message.txt ||
+        fail "a run without a cell: $(cat message.txt)"
     "$recollect" watch run >/dev/full 2>message.txt && fail "a full disk: it worked"
 
     # A real run, in every state that it has: before, while and after.

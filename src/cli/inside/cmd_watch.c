@@ -177,8 +177,10 @@ static rc_status print_once(rc_overview *run)
     if (run->problem[0] != '\0')
         return rc_fail(RC_IO, "%s", run->problem);
     if (run->cells == 0)
-        return rc_fail(RC_INVALID_ARGUMENT, "there is no run in '%s': expected a folder that 'recollect run' works in",
-                       run->folder);
+        return rc_fail(
+            RC_INVALID_ARGUMENT,
+            "there is no run in '%s' whose first cell has begun: expected a folder that 'recollect run' works in",
+            run->folder);
     double now = rc_time();
     rc_view view = {
         .run = run, .columns = PLAIN_COLUMNS, .now = now, .selected = rc_view_choose(run, now), .line = print_line};
