@@ -76,16 +76,18 @@ lines() {
 
     # Plain lines: no codes, a line at the end of each stage, losses only with --verbose.
     for where in pipe dumb none; do
+        began=$SECONDS
         case $where in
             pipe) "$recollect" "${long[@]}" 2>plain.txt >/dev/null ;;
             dumb) TERM=dumb "$in_terminal" 30 "$recollect" "${short[@]}" | tr -d '\r' >plain.txt ;;
             none) env -u TERM "$in_terminal" 30 "$recollect" "${short[@]}" | tr -d '\r' >plain.txt ;;
         esac
         grep -q $'[\r\x1b]' plain.txt && fail "$where: a plain line has codes"
-        rate=', 0:0[0-9] left, [0-9]+ images/s'
+        rate=', [0-9]+:[0-9]{2} left, [0-9]+ images/s'
         [ $where = pipe ] || rate= # a short one has none
         grep -qE "^training, epoch ([0-9]+)/\\1: [0-9]+ % of all$rate\$" plain.txt || fail "$where: no plain line: $(cat plain.txt)"
-        [ "$(grep -cE ': [0-9]+ %' plain.txt)" -le 6 ] || fail "$where: too many lines: $(cat plain.txt)"
+        most=$((6 + (SECONDS - began) / 10)) # a busy machine: one every ten seconds
+        [ "$(grep -cE ': [0-9]+ %' plain.txt)" -le $most ] || fail "$where: too many lines: $(cat plain.txt)"
         grep -qE "$losses" plain.txt && fail "$where: losses without --verbose"
     done
     "$recollect" "${short[@]}" --verbose 2>plain.txt >/dev/null
