@@ -107,18 +107,7 @@ void rc_machine_name(char *text, size_t size)
     snprintf(text, size, "%s", value);
 }
 
-int rc_machine_cores(void)
-{
-#if defined(__linux__)
-    cpu_set_t allowed; /* fewer than the machine has, inside a container or a batch job */
-    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
-        return CPU_COUNT(&allowed);
-#endif
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online < 1 ? 1 : online > INT_MAX ? INT_MAX : (int)online;
-}
-
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
+/* ---- control groups --------------------------------------------------------------------------------------------- */
 
 size_t rc_memory_limit(const char *path)
 {
@@ -133,13 +122,8 @@ size_t rc_memory_limit(const char *path)
 typedef struct group_kind {
     const char *type;       /* of the file system */
     const char *controller; /* in the list that a line of the process's groups has; "": the one without a list */
-    const char *limit, *usage, *cache; /* files, and the line of memory.stat that tells what can be dropped at once */
+    void (*look)(void *found, const char *folder); /* at the files of one group */
 } group_kind;
-
-static const group_kind group_kinds[] = {
-    {"cgroup2", "", "memory.max", "memory.current", "inactive_file "},
-    {"cgroup", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "},
-};
 
 enum { PATH_ROOM = 4096 };
 
@@ -190,71 +174,154 @@ static bool read_mount(char *line, const group_kind *kind, const char **root, co
     return kind->controller[0] == '\0' || is_listed(field[dash + 3], kind->controller);
 }
 
-/* Bytes that the files of one folder leave; SIZE_MAX: there is no limit. */
-static size_t look_into_group(const char *folder, const group_kind *kind, size_t *limit)
+/* The group and those above it, up to where they are mounted: each has limits of its own. */
+static void look_up_groups(const char *point, const char *group, const group_kind *kind, void *found)
+{
+    char folder[PATH_ROOM];
+    size_t shortest = strlen(point);
+    int length = snprintf(folder, sizeof folder, "%s%s", point, group);
+    if (length < 0 || length >= (int)sizeof folder)
+        return;
+    for (;;) {
+        kind->look(found, folder);
+        char *slash = strrchr(folder, '/');
+        if (slash == NULL || (size_t)(slash - folder) < shortest)
+            return;
+        *slash = '\0';
+    }
+}
+
+static void look_at_groups(const char *groups, const char *mounts, const group_kind *kind, void *found)
+{
+    char group[PATH_ROOM], line[2 * PATH_ROOM];
+    find_group(groups, kind, group);
+    line_reader reader = group[0] != '\0' ? open_lines(mounts) : (line_reader){.fd = -1};
+    while (next_line(&reader, line, sizeof line)) {
+        const char *root, *point;
+        if (!read_mount(line, kind, &root, &point))
+            continue;
+        /* In a container the mount may show one group alone, or the process may not see its own. */
+        size_t length = strcmp(root, "/") == 0 ? 0 : strlen(root);
+        bool inside = strncmp(group, root, length) == 0 && (group[length] == '/' || group[length] == '\0');
+        look_up_groups(point, inside && strcmp(group + length, "/") != 0 ? group + length : "", kind, found);
+    }
+    close_lines(&reader);
+}
+
+static const char own_groups[] = "/proc/self/cgroup", own_mounts[] = "/proc/self/mountinfo";
+
+/* ---- cores ------------------------------------------------------------------------------------------------------ */
+
+/* A group may have so many microseconds of all cores in each period. A part of a core is worth a thread. */
+static void take_quota(int *cores, long long quota, long long period)
+{
+    if (quota > 0 && period > 0 && (quota - 1) / period < *cores)
+        *cores = (int)((quota - 1) / period) + 1;
+}
+
+/* "QUOTA PERIOD", or "max PERIOD". */
+static void look_at_cpu_max(void *found, const char *folder)
+{
+    char path[PATH_ROOM + 64], line[64], *end;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    line_reader reader = open_lines(path);
+    if (next_line(&reader, line, sizeof line)) {
+        long long quota = strtoll(line, &end, 10);
+        take_quota(found, quota, strtoll(end, NULL, 10));
+    }
+    close_lines(&reader);
+}
+
+/* A quota of -1 is none. */
+static void look_at_cfs(void *found, const char *folder)
+{
+    static const char *const files[] = {"cpu.cfs_quota_us", "cpu.cfs_period_us"};
+    long long number[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        char path[PATH_ROOM + 64], line[64];
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        line_reader reader = open_lines(path);
+        if (next_line(&reader, line, sizeof line))
+            number[i] = strtoll(line, NULL, 10);
+        close_lines(&reader);
+    }
+    take_quota(found, number[0], number[1]);
+}
+
+int rc_group_cores(const char *groups, const char *mounts)
+{
+    int cores = INT_MAX;
+    look_at_groups(groups, mounts, &(group_kind){"cgroup2", "", look_at_cpu_max}, &cores);
+    look_at_groups(groups, mounts, &(group_kind){"cgroup", "cpu", look_at_cfs}, &cores);
+    return cores;
+}
+
+static int bound_cores(void)
+{
+#if defined(__linux__)
+    cpu_set_t allowed; /* fewer than the machine has, inside a container or a batch job */
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+        return CPU_COUNT(&allowed);
+#endif
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 1 ? 1 : online > INT_MAX ? INT_MAX : (int)online;
+}
+
+int rc_machine_cores(void)
+{
+    int bound = bound_cores(), quota = rc_group_cores(own_groups, own_mounts);
+    return quota < bound ? quota : bound;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+typedef struct group_memory {
+    size_t limit, unused; /* the least of all groups */
+} group_memory;
+
+/* Files, and the line of memory.stat that tells what can be dropped at once. */
+static void look_at_memory(group_memory *found, const char *folder, const char *limit, const char *usage,
+                           const char *cache)
 {
     char path[PATH_ROOM + 64], line[128];
-    snprintf(path, sizeof path, "%s/%s", folder, kind->limit);
+    snprintf(path, sizeof path, "%s/%s", folder, limit);
     size_t most = rc_memory_limit(path);
     if (most == SIZE_MAX)
-        return SIZE_MAX;
-    *limit = most < *limit ? most : *limit;
-    snprintf(path, sizeof path, "%s/%s", folder, kind->usage);
-    size_t used = rc_memory_limit(path), cache = 0;
+        return;
+    found->limit = most < found->limit ? most : found->limit;
+    snprintf(path, sizeof path, "%s/%s", folder, usage);
+    size_t used = rc_memory_limit(path), dropped = 0;
     if (used == SIZE_MAX)
         used = 0;
     snprintf(path, sizeof path, "%s/memory.stat", folder);
     line_reader reader = open_lines(path);
     while (next_line(&reader, line, sizeof line))
-        if (strncmp(line, kind->cache, strlen(kind->cache)) == 0)
-            cache = (size_t)strtoull(line + strlen(kind->cache), NULL, 10);
+        if (strncmp(line, cache, strlen(cache)) == 0)
+            dropped = (size_t)strtoull(line + strlen(cache), NULL, 10);
     close_lines(&reader);
-    used -= cache < used ? cache : used;
-    return used < most ? most - used : 0;
+    used -= dropped < used ? dropped : used;
+    size_t left = used < most ? most - used : 0;
+    found->unused = left < found->unused ? left : found->unused;
 }
 
-/* The group and those above it, up to where they are mounted: each has limits of its own. */
-static size_t look_up_groups(const char *point, const char *group, const group_kind *kind, size_t *limit)
+static void look_at_new_memory(void *found, const char *folder)
 {
-    char folder[PATH_ROOM];
-    size_t unused = SIZE_MAX, shortest = strlen(point);
-    int length = snprintf(folder, sizeof folder, "%s%s", point, group);
-    if (length < 0 || length >= (int)sizeof folder)
-        return SIZE_MAX;
-    for (;;) {
-        size_t left = look_into_group(folder, kind, limit);
-        unused = left < unused ? left : unused;
-        char *slash = strrchr(folder, '/');
-        if (slash == NULL || (size_t)(slash - folder) < shortest)
-            return unused;
-        *slash = '\0';
-    }
+    look_at_memory(found, folder, "memory.max", "memory.current", "inactive_file ");
+}
+
+static void look_at_old_memory(void *found, const char *folder)
+{
+    look_at_memory(found, folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ");
 }
 
 size_t rc_group_memory(const char *groups, const char *mounts, size_t *limit)
 {
-    size_t unused = *limit = SIZE_MAX;
-    for (size_t k = 0; k < sizeof group_kinds / sizeof *group_kinds; k++) {
-        char group[PATH_ROOM], line[2 * PATH_ROOM];
-        find_group(groups, &group_kinds[k], group);
-        line_reader reader = group[0] != '\0' ? open_lines(mounts) : (line_reader){.fd = -1};
-        while (next_line(&reader, line, sizeof line)) {
-            const char *root, *point;
-            if (!read_mount(line, &group_kinds[k], &root, &point))
-                continue;
-            /* In a container the mount may show one group alone, or the process may not see its own. */
-            size_t length = strcmp(root, "/") == 0 ? 0 : strlen(root);
-            bool inside = strncmp(group, root, length) == 0 && (group[length] == '/' || group[length] == '\0');
-            const char *below = inside && strcmp(group + length, "/") != 0 ? group + length : "";
-            size_t left = look_up_groups(point, below, &group_kinds[k], limit);
-            unused = left < unused ? left : unused;
-        }
-        close_lines(&reader);
-    }
-    return unused;
+    group_memory found = {SIZE_MAX, SIZE_MAX};
+    look_at_groups(groups, mounts, &(group_kind){"cgroup2", "", look_at_new_memory}, &found);
+    look_at_groups(groups, mounts, &(group_kind){"cgroup", "memory", look_at_old_memory}, &found);
+    *limit = found.limit;
+    return found.unused;
 }
-
-static const char own_groups[] = "/proc/self/cgroup", own_mounts[] = "/proc/self/mountinfo";
 
 size_t rc_machine_memory(void)
 {

@@ -7,7 +7,8 @@
 /* The processor's name if the system knows it, else the architecture; never NULL. */
 void rc_machine_name(char *text, size_t size);
 
-/* Cores that this process may use: those that are online, or those of them that it is bound to. */
+/* Cores that this process may use: those that are online, or those of them that it is bound to; fewer if its control
+   groups (docker run --cpus) give it less processor time than these have. */
 int rc_machine_cores(void);
 
 /* Bytes of memory of the machine, or fewer if the control groups of this process (containers, batch jobs) allow
@@ -22,6 +23,8 @@ size_t rc_machine_free_memory(void);
    both kinds of groups, v1 and v2: the process's own group and every one above it, as far as they are mounted.
    groups, mounts: the cgroup and mountinfo files of the process. */
 size_t rc_group_memory(const char *groups, const char *mounts, size_t *limit);
+/* The same of processor time: cores, a part of one counts as one; INT_MAX: no limit. */
+int rc_group_cores(const char *groups, const char *mounts);
 
 /* The limit in bytes that a file of the system names; SIZE_MAX: no such file, or it says "max". */
 size_t rc_memory_limit(const char *path);

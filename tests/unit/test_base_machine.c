@@ -1,4 +1,5 @@
-/* How much memory the control groups of a process leave it, by files that the test makes up. */
+/* How much memory and how many cores the control groups of a process leave it, by files that the test makes up. */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,6 +108,47 @@ static void the_old_kind_of_groups(void **state)
     assert_group(SIZE_MAX, SIZE_MAX);
 }
 
+static void assert_cores(int cores)
+{
+    assert_int_equal(rc_group_cores("cgroup", "mountinfo"), cores);
+}
+
+/* Microseconds of all cores in a period. */
+static void processor_time_is_counted_in_cores(void **state)
+{
+    (void)state;
+    data_write_text("cgroup", "0::/jobs/mine\n");
+    mount_line("/", "fs", "cgroup2", "rw");
+    data_write_text("fs/jobs/mine/cpu.max", "max 100000\n");
+    assert_cores(INT_MAX);
+    data_write_text("fs/jobs/mine/cpu.max", "600000 100000\n");
+    assert_cores(6);
+    data_write_text("fs/jobs/mine/cpu.max", "500001 100000\n");
+    assert_cores(6);
+    data_write_text("fs/jobs/cpu.max", "150000 50000\n");
+    assert_cores(3);
+    data_write_text("fs/cpu.max", "1000 100000\n");
+    assert_cores(1);
+    data_write_text("cgroup", "9:memory:/jobs\n");
+    assert_cores(INT_MAX);
+}
+
+static void processor_time_of_the_old_kind(void **state)
+{
+    (void)state;
+    data_write_text("cgroup", "4:memory:/wrong\n3:cpu,cpuacct:/mine\n");
+    mount_line("/", "fs", "cgroup", "rw,cpuacct,cpu");
+    data_write_text("fs/mine/cpu.cfs_period_us", "100000\n");
+    assert_cores(INT_MAX);
+    data_write_text("fs/mine/cpu.cfs_quota_us", "-1\n");
+    assert_cores(INT_MAX);
+    data_write_text("fs/mine/cpu.cfs_quota_us", "250000\n");
+    data_write_text("fs/wrong/cpu.cfs_quota_us", "1\n");
+    assert_cores(3);
+    mount_line("/", "fs", "cgroup", "rw,cpuset");
+    assert_cores(INT_MAX);
+}
+
 static void files_that_say_nothing(void **state)
 {
     (void)state;
@@ -123,6 +165,13 @@ static void files_that_say_nothing(void **state)
     rc_group_memory("cgroup", "mountinfo", &limit);
     group_files("fs/a", "1000\n", "max\n", "x");
     assert_group(1000, 1000);
+    static const char *const odd[] = {"", "max", "100", "100 0", "-100 -100", "x 100", "100000 -1", "0 100000"};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        data_write_text("fs/a/cpu.max", odd[i]);
+        assert_cores(INT_MAX);
+    }
+    data_write_text("fs/a/cpu.max", "9223372036854775807 1");
+    assert_cores(INT_MAX);
 }
 
 /* What ulimit -v leaves counts, too. */
@@ -149,7 +198,8 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(own_group_and_those_above_it),     IN_FOLDER(a_mount_may_show_a_part),
-        IN_FOLDER(the_old_kind_of_groups),           IN_FOLDER(files_that_say_nothing),
+        IN_FOLDER(the_old_kind_of_groups),           IN_FOLDER(processor_time_is_counted_in_cores),
+        IN_FOLDER(processor_time_of_the_old_kind),   IN_FOLDER(files_that_say_nothing),
         cmocka_unit_test(limits_of_addresses_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
