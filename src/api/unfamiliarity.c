@@ -7,6 +7,8 @@
 
 /* The part of the covariance that is replaced by the mean of its diagonal. Up to 0.3 makes little difference. */
 static const double shrinkage = 0.05;
+/* Of the covariance of equal images, relative to the squares that it is the difference of: sums of doubles. */
+static const double rounding = 1e-12;
 
 /* The weight of the entropy. 2 to 8 makes little difference. */
 static const double entropy_weight = 4;
@@ -112,6 +114,20 @@ static rc_status take_room(metric *m, size_t means, size_t d)
     return m->factor != NULL && m->mean != NULL ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
+/* Does the covariance say how far images of a class lie from each other? Equal images leave 0, or what rounding makes of
+ * the difference of two squares as large as those of the means. NaN is more, so that it is found to be no covariance. */
+static bool has_spread(const float *covariance, size_t d, const float *mean, size_t classes)
+{
+    double square = 0;
+    for (size_t i = 0; i < classes * d; i++)
+        if ((double)mean[i] * mean[i] > square)
+            square = (double)mean[i] * mean[i];
+    for (size_t i = 0; i < d * d; i++)
+        if (!(fabs((double)covariance[i]) <= rounding * square))
+            return true;
+    return false;
+}
+
 static rc_status read_statistics(rc_unfamiliarity *u, const rc_learner *l, rc_backend *backend)
 {
     size_t d = (size_t)u->d, classes = (size_t)l->statistics_classes;
@@ -128,9 +144,8 @@ static rc_status read_statistics(rc_unfamiliarity *u, const rc_learner *l, rc_ba
         backend->read_real(backend, host + d * d, l->class_mean, classes * d);
         status = backend->sync(backend); /* was all of it read? */
     }
-    for (size_t i = 0; status == RC_OK && i < d * d; i++)
-        u->statistics = u->statistics || host[i] != 0; /* NaN is not, either */
-    if (status == RC_OK && u->statistics)
+    u->statistics = status == RC_OK && has_spread(host, d, host + d * d, classes);
+    if (u->statistics)
         status = build(u, host, host + d * d, (int)classes);
     rc_free(NULL, host);
     return status;

@@ -102,17 +102,27 @@ static void without_statistics_it_is_the_entropy(void **state)
 static void without_spread_it_is_the_entropy(void **state)
 {
     (void)state;
-    static float mean[] = {0, 0, 1, 1}, covariance[] = {0, 0, 0, 0};
+    static float mean[] = {0, 0, 1, -2}, covariance[] = {0, 0, 0, 0};
     static const float logits[] = {1, 1}, feature[] = {5, -3};
+    static const float rounded[] = {0, 2e-17F, -3.9e-12F};
     rc_learner l = learner_of(2, 2, mean, 2, covariance);
     rc_unfamiliarity *u;
-    int nearest = 3;
+    for (size_t i = 0; i < sizeof rounded / sizeof *rounded; i++) {
+        int nearest = 3;
+        covariance[0] = rounded[i];
+        covariance[1] = covariance[2] = -rounded[i] / 2;
+        assert_int_equal(rc_unfamiliarity_create(&l, be, &u), RC_OK);
+        assert_int_equal(rc_unfamiliarity_kind(u), RC_SCORE_ENTROPY);
+        assert_true(fabs(rc_unfamiliarity_score(u, logits, feature, &nearest) - log(2)) < 1e-12);
+        assert_int_equal(nearest, -1);
+        rc_unfamiliarity_destroy(u);
+    }
+    covariance[0] = covariance[3] = 4.1e-12F; /* which is no rounding */
+    covariance[1] = covariance[2] = 0;
     assert_int_equal(rc_unfamiliarity_create(&l, be, &u), RC_OK);
-    assert_int_equal(rc_unfamiliarity_kind(u), RC_SCORE_ENTROPY);
-    assert_true(fabs(rc_unfamiliarity_score(u, logits, feature, &nearest) - log(2)) < 1e-12);
-    assert_int_equal(nearest, -1);
+    assert_int_equal(rc_unfamiliarity_kind(u), RC_SCORE_DISTANCE_AND_ENTROPY);
     rc_unfamiliarity_destroy(u);
-    covariance[3] = NAN; /* which is a damage */
+    covariance[0] = NAN; /* which is a damage */
     assert_int_equal(rc_unfamiliarity_create(&l, be, &u), RC_FORMAT);
 }
 
