@@ -56,6 +56,26 @@ void rc_average_destroy(rc_average *a)
     *a = (rc_average){0};
 }
 
+size_t rc_average_bytes(const rc_classifier *classifier)
+{
+    rc_average a;
+    size_t count = 0;
+    find_parts(classifier, classifier->head.classes, &a);
+    for (int i = 0; i < RC_AVERAGE_PARTS; i++)
+        count += a.part[i].now != NULL ? a.part[i].count : 0;
+    return count * a.backend->real_bytes;
+}
+
+size_t rc_average_scratch(const rc_classifier *classifier)
+{
+    rc_average a;
+    size_t most = 0;
+    find_parts(classifier, classifier->head.classes, &a);
+    for (int i = 0; i < RC_AVERAGE_PARTS; i++)
+        most = a.part[i].now != NULL && a.part[i].count > most ? a.part[i].count : most;
+    return 2 * most * sizeof(double);
+}
+
 rc_status rc_average_register(const rc_average *a, rc_state *state)
 {
     static const char *const name[RC_AVERAGE_PARTS] = {"average.param", "average.running", "average.head",

@@ -18,6 +18,9 @@ typedef struct rc_average {
 /* Of this classifier, whose memory must stay where it is. On failure nothing is held. */
 rc_status rc_average_create(rc_average *average, const rc_classifier *classifier);
 void rc_average_destroy(rc_average *average); /* a zeroed one is fine */
+/* Bytes of the backend that it holds; bytes of the host that rc_average_add and rc_average_with take for a moment. */
+size_t rc_average_bytes(const rc_classifier *classifier);
+size_t rc_average_scratch(const rc_classifier *classifier);
 /* For checkpoints. */
 rc_status rc_average_register(const rc_average *average, rc_state *state);
 /* The classifier as it is now is number 1, 2, ... of those that count. */

@@ -8,9 +8,11 @@
 
 rc_status rc_stage_bytes(rc_learner *l, rc_stage stage, size_t *bytes)
 {
+    size_t held, moment;
     *bytes = 0;
     if (rc_stage_steps(l, stage) == 0)
         return RC_OK;
+    rc_stage_average_bytes(l, &held, &moment);
     if (stage == RC_STAGE_INVERSION) {
         rc_inversion *inversion;
         RC_TRY(rc_stage_inversion_create(l, &inversion));
@@ -19,16 +21,16 @@ rc_status rc_stage_bytes(rc_learner *l, rc_stage stage, size_t *bytes)
     } else if (stage == RC_STAGE_TRAINING) {
         rc_training *training;
         RC_TRY(rc_stage_training_create(l, &training));
-        *bytes = rc_training_look(training).bytes;
+        *bytes = rc_training_look(training).bytes + held + moment;
         rc_training_destroy(training);
     } else if (stage == RC_STAGE_REFINEMENT) {
         size_t drawing, step = 0;
         RC_TRY(rc_stage_drawing_bytes(l, &drawing));
         if (drawing > 0)
             RC_TRY(rc_stage_bytes(l, RC_STAGE_TRAINING, &step));
-        *bytes = step + drawing;
+        *bytes = drawing > 0 ? step - moment + drawing : 0;
     } else if (stage == RC_STAGE_ESTIMATION) {
-        return rc_stage_moving_bytes(l, bytes);
+        return rc_stage_estimation_bytes(l, bytes);
     }
     return RC_OK;
 }

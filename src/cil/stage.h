@@ -48,9 +48,12 @@ typedef struct rc_stage_hooks {
 rc_status rc_stage_bytes(rc_learner *learner, rc_stage stage, size_t *bytes);
 
 /* *bytes: what refinement takes beside the step of training, to draw features, and what estimation takes to move
- * statistics; 0: the task does not. A backend that counts memory counts it. */
+ * statistics, or for covariances of single classes; 0: the task does not. A backend that counts memory counts it. */
 rc_status rc_stage_drawing_bytes(rc_learner *learner, size_t *bytes);
-rc_status rc_stage_moving_bytes(rc_learner *learner, size_t *bytes);
+rc_status rc_stage_estimation_bytes(rc_learner *learner, size_t *bytes);
+
+/* What averaging takes beside the step of training: *held until refinement ends, *moment at the ends of epochs. */
+void rc_stage_average_bytes(const rc_learner *learner, size_t *held, size_t *moment);
 
 /* All stages of the task at hand, from `step` steps into `stage` on. `wall`, if not NULL, gets the seconds spent in
  * each stage added; it is up to date whenever the hook is called. What the stages leave is finite, or RC_NUMERIC. */

@@ -22,6 +22,7 @@ typedef struct estimation {
     rc_replay *replay; /* NULL: the task has none */
     rc_tensor input;
     void *memory;
+    size_t bytes; /* of it */
     rc_step *step;
     int32_t *labels, *count;
     double *sum, *outer;
@@ -60,7 +61,7 @@ static rc_status build(estimation *e)
         RC_TRY(be->reserve_dense(be, batch, e->d, e->classes));
         rc_pass_prepare(e->teacher_pass, &l->teacher.backbone);
     }
-    return rc_backend_carve(be, "estimation", carve, e, &e->memory, NULL);
+    return rc_backend_carve(be, "estimation", carve, e, &e->memory, &e->bytes);
 }
 
 /* Adds the features of what lies in `images`, whose labels are known. */
@@ -171,12 +172,6 @@ static bool moves(const rc_learner *l)
     return l->method->plus && strcmp(l->settings.plus_statistics, "dreams") != 0 && rc_moved_possible(l);
 }
 
-rc_status rc_stage_moving_bytes(rc_learner *l, size_t *bytes)
-{
-    *bytes = 0;
-    return moves(l) ? rc_moved_count(l, rc_moved_takes_dreams(l), bytes) : RC_OK;
-}
-
 /* ---- single classes ---------------------------------------------------------------------------------------------- */
 
 /* Several processes would each see a part of a batch. */
@@ -278,21 +273,60 @@ static rc_status estimate(estimation *e, const rc_stage_hooks *hooks)
     return l->backend->sync(l->backend);
 }
 
+static estimation estimation_of(rc_learner *l)
+{
+    return (estimation){.learner = l,
+                        .backend = l->backend,
+                        .d = l->student.head.d,
+                        .classes = l->student.head.classes,
+                        .last_call = rc_now()};
+}
+
+static void drop(estimation *e)
+{
+    rc_scatter_destroy(&e->scatter);
+    rc_free(NULL, e->feature);
+    rc_free(NULL, e->shown);
+    rc_pass_destroy(e->student_pass);
+    rc_pass_destroy(e->teacher_pass);
+    rc_replay_destroy(e->replay);
+    rc_tensor_destroy(e->backend, &e->input);
+    e->backend->release(e->backend, e->memory);
+}
+
 rc_status rc_stage_estimation(rc_learner *l, const rc_stage_hooks *hooks)
 {
-    estimation e = {.learner = l,
-                    .backend = l->backend,
-                    .d = l->student.head.d,
-                    .classes = l->student.head.classes,
-                    .last_call = rc_now()};
+    estimation e = estimation_of(l);
     rc_status status = estimate(&e, hooks);
-    rc_scatter_destroy(&e.scatter);
-    rc_free(NULL, e.feature);
-    rc_free(NULL, e.shown);
-    rc_pass_destroy(e.student_pass);
-    rc_pass_destroy(e.teacher_pass);
-    rc_replay_destroy(e.replay);
-    rc_tensor_destroy(l->backend, &e.input);
-    l->backend->release(l->backend, e.memory);
+    drop(&e);
+    return status;
+}
+
+/* Beside the passes: what single classes scatter, a batch of features, and what keep_scatter makes of them. */
+static size_t scatter_bytes(const estimation *e)
+{
+    const size_t classes = (size_t)e->classes, d = (size_t)e->d, real = e->backend->real_bytes;
+    size_t triangles = classes * rc_factor_numbers(e->d), means = classes * d, square = d * d;
+    size_t looks = (means + triangles) * sizeof(double) + (size_t)e->input.n * d * sizeof *e->feature;
+    return looks + (means + square) * (sizeof(double) + real) + triangles * (sizeof(float) + real);
+}
+
+rc_status rc_stage_estimation_bytes(rc_learner *l, size_t *bytes)
+{
+    estimation e = estimation_of(l);
+    rc_backend *be = l->backend;
+    *bytes = 0;
+    if (moves(l))
+        return rc_moved_count(l, rc_moved_takes_dreams(l), bytes);
+    if (!wants_scatter(&e))
+        return RC_OK;
+    rc_status status = build(&e);
+    size_t scatter = scatter_bytes(&e);
+    if (status == RC_OK && be->sizing)
+        status = rc_backend_count_scratch(be, scatter);
+    if (status == RC_OK)
+        *bytes = e.bytes + rc_pass_bytes(e.student_pass) + scatter +
+                 rc_act_count(be, e.input.n, e.input.h, e.input.w, e.input.c) * be->act_bytes;
+    drop(&e);
     return status;
 }

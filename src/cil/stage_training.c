@@ -176,6 +176,13 @@ rc_status rc_stage_drawing_bytes(rc_learner *l, size_t *bytes)
     return RC_OK;
 }
 
+void rc_stage_average_bytes(const rc_learner *l, size_t *held, size_t *moment)
+{
+    bool epochs = l->settings.average > 0, old = l->settings.average_old > 0 && l->has.teacher;
+    *held = epochs ? rc_average_bytes(&l->student) : 0;
+    *moment = epochs || old ? rc_average_scratch(&l->student) : 0;
+}
+
 /* The net is done: statistics move once, and a refinement that is resumed finds the same ones. */
 static rc_status prepare_drawing(stage_run *r)
 {

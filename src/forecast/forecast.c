@@ -218,20 +218,33 @@ static rc_status begin_task(rc_learner *l, int n_old, int n_new, const uint8_t *
     return status;
 }
 
+/* The step of training, means of models, and what refinement adds to both. */
+static rc_status build_training(rc_learner *l)
+{
+    rc_training *training;
+    void *means = NULL;
+    size_t held, moment, unused;
+    rc_stage_average_bytes(l, &held, &moment);
+    RC_TRY(rc_stage_training_create(l, &training));
+    rc_status status = l->backend->alloc(l->backend, held, &means);
+    if (status == RC_OK)
+        status = rc_backend_count_scratch(l->backend, moment);
+    if (status == RC_OK)
+        status = rc_stage_drawing_bytes(l, &unused);
+    if (status == RC_OK && rc_stage_steps(l, RC_STAGE_REFINEMENT) > 0)
+        status = rc_training_begin_refinement(training);
+    l->backend->release(l->backend, means);
+    rc_training_destroy(training);
+    return status;
+}
+
 /* Everything that the stages build, one after the other. */
 static rc_status build_stages(rc_learner *l, const rc_task_claim *claim)
 {
     size_t unused;
-    rc_training *training;
     RC_TRY(rc_stage_bytes(l, RC_STAGE_INVERSION, &unused));
-    if (rc_stage_steps(l, RC_STAGE_TRAINING) > 0) {
-        RC_TRY(rc_stage_training_create(l, &training));
-        rc_status status = rc_stage_drawing_bytes(l, &unused);
-        if (status == RC_OK && rc_stage_steps(l, RC_STAGE_REFINEMENT) > 0)
-            status = rc_training_begin_refinement(training);
-        rc_training_destroy(training);
-        RC_TRY(status);
-    }
+    if (rc_stage_steps(l, RC_STAGE_TRAINING) > 0)
+        RC_TRY(build_training(l));
     RC_TRY(rc_stage_bytes(l, RC_STAGE_ESTIMATION, &unused));
     return claim->also != NULL ? claim->also(l) : RC_OK;
 }

@@ -322,7 +322,7 @@ static void counted_bytes_are_those_that_are_taken(void **state)
 }
 
 /* A whole task of cwd+ with a wide net after many classes, of which statistics and drawn features take their part. It
- * may draw nothing, or be a first task. */
+ * may draw nothing, average its models, or be a first task, whose many classes may have covariances of their own. */
 static void a_task_takes_what_is_counted(void **state)
 {
     (void)state;
@@ -331,9 +331,12 @@ static void a_task_takes_what_is_counted(void **state)
         const char *statistics;
         double drawn;
         bool variances;
-        int old;
-    } cases[] = {
-        {"moved", 2, false, OLD}, {"moved-dreams", 2, false, OLD}, {"moved", 0, false, OLD}, {"moved", 2, true, 0}};
+        int old, new, average;
+        bool covariances;
+    } cases[] = {{"moved", 2, false, OLD, 2, 0, false}, {"moved-dreams", 2, false, OLD, 2, 0, false},
+                 {"moved", 0, false, OLD, 2, 0, false}, {"moved", 2, true, 0, 2, 0, false},
+                 {"moved", 2, false, OLD, 2, 1, false}, {"dreams", 0, false, OLD, 2, 1, false},
+                 {"moved", 2, false, 0, 900, 0, true}};
     static uint8_t images[IMAGES * LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS];
     int32_t labels[IMAGES];
     rc_augment image = {.h = LEARNING_SIZE, .w = LEARNING_SIZE, .c = LEARNING_CHANNELS, .std = {1, 1, 1}};
@@ -342,7 +345,7 @@ static void a_task_takes_what_is_counted(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rc_backend *be;
         rc_learner l;
-        size_t bytes, step, refinement, told;
+        size_t bytes, step, refinement, told, means, moment;
         rc_settings s = learning_settings();
         s.net_width = 32;
         s.epochs = 2;
@@ -350,12 +353,14 @@ static void a_task_takes_what_is_counted(void **state)
         s.inversion_steps = 1;
         s.plus_drawn = cases[i].drawn;
         s.plus_variances = cases[i].variances;
+        s.average = cases[i].average;
+        s.class_covariances = cases[i].covariances;
         snprintf(s.plus_statistics, sizeof s.plus_statistics, "%s", cases[i].statistics);
         rc_task_claim claim = {.settings = &s,
                                .method = method("cwd+"),
                                .image = &image,
                                .n_old = cases[i].old,
-                               .n_new = 2,
+                               .n_new = cases[i].new,
                                .images = images,
                                .count = IMAGES};
         for (int k = 0; k < IMAGES; k++)
@@ -368,12 +373,13 @@ static void a_task_takes_what_is_counted(void **state)
             SUCCEEDS(rc_head_grow(&l.student.head, cases[i].old, (rc_rng){1, 1}));
             SUCCEEDS(rc_learner_grow_statistics(&l));
         }
-        SUCCEEDS(rc_learner_begin_task(&l, cases[i].old > 0, 2, images, labels, IMAGES));
+        SUCCEEDS(rc_learner_begin_task(&l, cases[i].old > 0, cases[i].new, images, labels, IMAGES));
         const size_t d = (size_t)l.student.head.d, drawn = 16 * (OLD + 2) * d * sizeof(float);
         SUCCEEDS(rc_stage_bytes(&l, RC_STAGE_TRAINING, &step));
         SUCCEEDS(rc_stage_bytes(&l, RC_STAGE_REFINEMENT, &refinement));
+        rc_stage_average_bytes(&l, &means, &moment);
         if (cases[i].old > 0 && cases[i].drawn > 0)
-            assert_true(refinement > step + drawn + 2 * d * d * sizeof(double));
+            assert_true(refinement > step - moment + drawn + 2 * d * d * sizeof(double));
         else
             assert_int_equal(refinement, 0);
         size_t there = rc_bytes_allocated();
