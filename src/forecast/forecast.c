@@ -302,8 +302,12 @@ static rc_status measure_task(rc_forecast *f, rc_learner *l, int n_old, int n_ne
                               size_t *bytes)
 {
     int batch = l->settings.batch;
+    bool alone = count == 1 && n_old > 0 && l->method->replay->replays_old_images;
     RC_TRY(know(l, n_old, false)); /* as runs have it */
-    RC_TRY(begin_task(l, n_old, n_new, images, count < batch ? count : batch, false));
+    if (alone) /* beside it an old image is replayed: how long a step takes does not depend on what they show */
+        RC_TRY(begin_task(l, n_old, n_new, NULL, 2, false));
+    else
+        RC_TRY(begin_task(l, n_old, n_new, images, count < batch ? count : batch, false));
     int batches = l->batches;
     l->batches = rc_epoch_batches(count, batch);
     rc_status status = rc_task_memory(l, bytes);

@@ -199,6 +199,26 @@ static void measuring_leaves_nothing_behind(void **state)
     rc_backend_close(be);
 }
 
+/* A single new image can be timed, whatever is replayed beside it. */
+static void a_single_image_can_be_timed(void **state)
+{
+    (void)state;
+    static const uint8_t one[LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS];
+    rc_augment image = {.h = LEARNING_SIZE, .w = LEARNING_SIZE, .c = LEARNING_CHANNELS, .std = {1, 1, 1}};
+    rc_settings s = learning_settings();
+    rc_backend *be;
+    SUCCEEDS(rc_backend_open("cpu", 1, NULL, &be));
+    const rc_method *m;
+    for (int i = 0; (m = rc_method_at(i)) != NULL; i++) {
+        rc_forecast f = {.last_time = 0};
+        size_t bytes;
+        if (rc_forecast_measure(&f, be, &s, m, &image, 2, 1, one, 1, &bytes) != RC_OK)
+            fail_msg("%s: %s", m->name, rc_message());
+        assert_true(f.per_step[rc_task_kind_of(m, 2)][RC_STAGE_TRAINING] > 0);
+    }
+    rc_backend_close(be);
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static size_t held, most;  /* by backends that take memory of `counting` */
@@ -607,6 +627,7 @@ int main(void)
         cmocka_unit_test(updates_count_down),
         cmocka_unit_test(the_part_that_is_done_grows),
         cmocka_unit_test(measuring_leaves_nothing_behind),
+        cmocka_unit_test(a_single_image_can_be_timed),
         cmocka_unit_test(counted_bytes_are_those_that_are_taken),
         cmocka_unit_test(a_task_takes_what_is_counted),
         cmocka_unit_test(a_buffer_is_counted),
