@@ -34,10 +34,24 @@ typedef struct estimation {
     double last_call;   /* clock, after the boundary before */
 } estimation;
 
+/* Are covariances of single classes estimated? */
+static bool wants_scatter(const estimation *e)
+{
+    const rc_learner *l = e->learner;
+    return l->settings.class_covariances && l->n_old == 0 && e->d <= RC_FACTOR_FEATURES;
+}
+
+/* Images at a time. Where single classes are looked at, every process looks at the whole batch. */
+static int batch_of(const estimation *e)
+{
+    int batch = e->learner->settings.batch;
+    return wants_scatter(e) ? batch : rc_part_of(e->backend, batch);
+}
+
 static void carve(void *owner, rc_arena *arena)
 {
     estimation *e = owner;
-    size_t batch = (size_t)rc_part_of(e->backend, e->learner->settings.batch), d = (size_t)e->d;
+    size_t batch = (size_t)batch_of(e), d = (size_t)e->d;
     e->step = rc_arena_take(arena, sizeof *e->step);
     e->labels = rc_arena_take_array(arena, batch, sizeof *e->labels);
     e->count = rc_arena_take_array(arena, (size_t)e->classes, sizeof *e->count);
@@ -50,7 +64,7 @@ static rc_status build(estimation *e)
 {
     rc_backend *be = e->backend;
     rc_learner *l = e->learner;
-    int batch = rc_part_of(be, l->settings.batch);
+    int batch = batch_of(e);
     rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = batch, .constant_model = true};
     RC_TRY(rc_pass_create(be, &l->net, &eval, &e->student_pass));
     rc_pass_prepare(e->student_pass, &l->student.backbone);
@@ -133,7 +147,8 @@ static rc_status run_steps(estimation *e, void (*step)(void *), uint32_t n, rc_s
     rc_backend *be = e->backend;
     rc_step control = {
         .seed = e->learner->settings.seed, .task = (uint32_t)e->learner->task, .step = UINT32_MAX, .batch = UINT32_MAX};
-    rc_step_take_part(be, &control);
+    if (step != look_step)
+        rc_step_take_part(be, &control);
     be->write_bytes(be, e->step, &control, sizeof control);
     for (uint32_t done = 0; done < n; done++) {
         uint32_t steps = 1;
@@ -173,13 +188,6 @@ static bool moves(const rc_learner *l)
 }
 
 /* ---- single classes ---------------------------------------------------------------------------------------------- */
-
-/* Several processes would each see a part of a batch. */
-static bool wants_scatter(const estimation *e)
-{
-    const rc_learner *l = e->learner;
-    return l->settings.class_covariances && l->n_old == 0 && e->d <= RC_FACTOR_FEATURES && e->backend->parts <= 1;
-}
 
 static rc_status look_at_rest(estimation *e)
 {

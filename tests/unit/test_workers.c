@@ -156,12 +156,13 @@ static void *learn(void *user)
     s.generators = 3; /* four dreams: two of the first, one of each other */
     s.trivial = true;
     s.cutout = 3;
+    s.class_covariances = true;
     snprintf(s.rotations, sizeof s.rotations, "all");
     assert_int_equal(rc_backend_open(w->backend, 1, NULL, &be), RC_OK);
     assert_int_equal(rc_workers_join(w->table.count > 1 ? &w->table : NULL, be), RC_OK);
     be->bucket_bytes = w->bucket_bytes;
     learning_create(&l, be, w->method, &s);
-    learning_teach(&l, 0, 2, 2, &hooks);
+    learning_teach(&l, 0, 2, 3, &hooks); /* a batch, and half of one that is left */
     rc_learner_end_task(&l);
     learning_teach(&l, 1, 1, 4, &hooks);
     w->learnt = learning_take(&l);
