@@ -228,10 +228,16 @@ static rc_generative_source *of(const rc_source *source)
 /* An autoencoder is trained from the first task on. */
 static rc_status configure(rc_source *source, const rc_learner *l, const rc_settings *s, const rc_method *method)
 {
-    (void)method;
-    return of(source)->vae.net != NULL
-               ? RC_OK
-               : rc_vae_create(&of(source)->vae, l->backend, l->augment.c, l->augment.h, s->vae_width, s->seed);
+    char why[RC_MESSAGE_SIZE];
+    if (of(source)->vae.net != NULL)
+        return RC_OK;
+    rc_status status = rc_vae_create(&of(source)->vae, l->backend, l->augment.c, l->augment.h, s->vae_width, s->seed);
+    if (status != RC_INVALID_ARGUMENT)
+        return status;
+    snprintf(why, sizeof why, "%.300s", rc_message());
+    return rc_fail(status,
+                   "%s has no autoencoder for these images: %s. The setting 'size' makes them larger or smaller",
+                   method->title, why);
 }
 
 static rc_status clone(rc_source *copy, const rc_source *source)

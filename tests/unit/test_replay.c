@@ -545,6 +545,21 @@ static void the_autoencoder_learns(void **state)
     rc_learner_destroy(&l);
 }
 
+/* The message names the method, which may be one of many, and the setting. */
+static void dgr_says_which_images_it_takes(void **state)
+{
+    (void)state;
+    rc_learner l;
+    rc_augment image = {.h = 28, .w = 28, .c = 1, .std = {1}};
+    const rc_settings s = learning_settings();
+    const rc_method *dgr;
+    SUCCEEDS(rc_method_find("dgr", &dgr));
+    assert_int_equal(rc_learner_create(&l, be, &s, dgr, &image), RC_INVALID_ARGUMENT);
+    assert_string_equal(rc_message(), "DGR has no autoencoder for these images: net 'vae-encoder' cannot take images "
+                                      "of 28 pixels: expected a multiple of 8, at most 4096. The setting 'size' makes "
+                                      "them larger or smaller");
+}
+
 static void dgr_goes_on_from_its_own_models_alone(void **state)
 {
     (void)state;
@@ -618,6 +633,7 @@ int main(void)
         cmocka_unit_test(gradients_of_the_autoencoder_are_those_of_its_loss),
         cmocka_unit_test(losses_of_the_autoencoder_are_weighted),
         cmocka_unit_test(the_autoencoder_learns),
+        cmocka_unit_test(dgr_says_which_images_it_takes),
         cmocka_unit_test(dgr_goes_on_from_its_own_models_alone),
         cmocka_unit_test(buffers_keep_old_classes),
     };
