@@ -92,6 +92,8 @@ static const char *markdown_spelling(char c)
     }
 }
 
+/* At the begin of a row a bare '*' or '[' would belong to the line break before it. \textquotedbl is T1's alone, and a
+ * bare '|' is a dash in OT1. */
 static const char *latex_spelling(char c)
 {
     switch (c) {
@@ -107,7 +109,10 @@ static const char *latex_spelling(char c)
     case '~': return "\\textasciitilde{}";
     case '<': return "\\textless{}";
     case '>': return "\\textgreater{}";
-    case '"': return "\\textquotedbl{}";
+    case '"': return "\\char34{}";
+    case '|': return "\\textbar{}";
+    case '*': return "{*}";
+    case '[': return "{[}";
     default: return NULL;
     }
 }

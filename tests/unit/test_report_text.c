@@ -72,7 +72,8 @@ static void other_formats_show_and_obey_nothing(void **state)
                         "a\\|b \\`c\\` \\*d\\* \\_e\\_ &lt;i&gt; \\[f\\](g) \\\\ \\# \\~");
     assert_string_equal(spelled(rc_text_latex, "\\input{x} 50% & $1_2^3 #~ <\">"),
                         "\\textbackslash{}input\\{x\\} 50\\% \\& \\$1\\_2\\textasciicircum{}3 \\#\\textasciitilde{} "
-                        "\\textless{}\\textquotedbl{}\\textgreater{}");
+                        "\\textless{}\\char34{}\\textgreater{}");
+    assert_string_equal(spelled(rc_text_latex, "[a] *b|c"), "{[}a] {*}b\\textbar{}c");
     assert_string_equal(spelled(rc_text_csv, "say \"no\", twice\n"), "\"say \"\"no\"\", twice\\n\"");
 }
 
@@ -214,7 +215,7 @@ static void tables_as_latex(void **state)
         "name \\textless{}b\\textgreater{} & last & difference & time & kept & runs \\\\\n\\midrule\n"
         "a\\_b & 52.46 \xC2\xB1 0.35 & \xE2\x88\x92"
         "2.50 & 1:05 & 18.9 kB & 3 \\\\\n"
-        "c|d & 7.00 & +0.58 & \xE2\x80\x93 & \xE2\x80\x93 & \xE2\x80\x93 \\\\\n"
+        "c\\textbar{}d & 7.00 & +0.58 & \xE2\x80\x93 & \xE2\x80\x93 & \xE2\x80\x93 \\\\\n"
         "\\bottomrule\n\\end{tabular}\n\\end{table}\n");
 }
 
