@@ -44,6 +44,23 @@ static void hint_of_point(const curve *c, int task, rc_text *out)
     rc_text_format(out, " %% (%d run%s)</title>", a->count, a->count == 1 ? "" : "s");
 }
 
+/* The ends of what lies around a mean. A deviation may reach beyond what an accuracy can be. */
+static double upper(double mean, double deviation)
+{
+    return fmin(mean + deviation, 100);
+}
+
+static double lower(double mean, double deviation)
+{
+    return fmax(mean - deviation, 0);
+}
+
+/* The larger of `highest` and what is drawn of a mean; both may be NaN. */
+static double highest_of(double highest, double mean, double deviation)
+{
+    return rc_larger(rc_larger(highest, mean), isnan(deviation) ? NAN : upper(mean, deviation));
+}
+
 /* The deviation as an area, where there is one. */
 static void draw_band(const rc_plot *plot, const curve *c, rc_text *out)
 {
@@ -55,10 +72,10 @@ static void draw_band(const rc_plot *plot, const curve *c, rc_text *out)
     rc_text_format(out, "<path class=\"band c%d\" d=\"M", c->colour);
     for (int i = 0; i < end; i++)
         rc_text_format(out, "%s%.1f %.1f", i > 0 ? "L" : "", rc_plot_x(plot, i + 1),
-                       rc_plot_y(plot, at(c, i)->mean + at(c, i)->deviation));
+                       rc_plot_y(plot, upper(at(c, i)->mean, at(c, i)->deviation)));
     for (int i = end - 1; i >= 0; i--)
         rc_text_format(out, "L%.1f %.1f", rc_plot_x(plot, i + 1),
-                       rc_plot_y(plot, at(c, i)->mean - at(c, i)->deviation));
+                       rc_plot_y(plot, lower(at(c, i)->mean, at(c, i)->deviation)));
     rc_text_add(out, "z\"/>\n");
 }
 
@@ -113,7 +130,7 @@ static void draw_curves(curve *curves, int count, int tasks, const char *title, 
     int shown = 0;
     for (int i = 0; i < count; i++) {
         for (int k = 0; k < curves[i].known; k++)
-            highest = rc_larger(highest, at(&curves[i], k)->mean);
+            highest = highest_of(highest, at(&curves[i], k)->mean, at(&curves[i], k)->deviation);
         if (curves[i].known > 0)
             curves[shown++] = curves[i];
     }
@@ -179,8 +196,8 @@ enum { PAIR_HEIGHT = 24 };
 static void draw_whisker(const rc_plot *plot, double value, double deviation, double y, const char *class, rc_text *out)
 {
     if (!isnan(deviation))
-        rc_svg_line(out, rc_plot_x(plot, fmax(value - deviation, 0)), y, rc_plot_x(plot, fmin(value + deviation, 100)),
-                    y, class);
+        rc_svg_line(out, rc_plot_x(plot, lower(value, deviation)), y, rc_plot_x(plot, upper(value, deviation)), y,
+                    class);
 }
 
 static void hint_of_number(const pair *p, const char *what, double value, double deviation, rc_text *out)
@@ -222,8 +239,10 @@ static void draw_pairs(const pair *pairs, int count, const char *title, const ch
                        rc_text *out)
 {
     double highest = 0, height = PAIR_HEIGHT * count + 62;
-    for (int i = 0; i < count; i++)
-        highest = rc_larger(rc_larger(highest, pairs[i].first), pairs[i].second);
+    for (int i = 0; i < count; i++) {
+        highest = highest_of(highest, pairs[i].first, pairs[i].first_deviation);
+        highest = highest_of(highest, pairs[i].second, pairs[i].second_deviation);
+    }
     rc_plot plot = {.left = 140, .top = 30, .width = RC_SVG_WIDTH - 160, .height = height - 58, .y_high = 1};
     plot.x_high = fmin(100, ceil(highest / 10 + 0.1) * 10);
     rc_svg_begin(out, height, title, words);

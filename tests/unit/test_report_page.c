@@ -118,6 +118,20 @@ static void curves_have_their_points(void **state)
     rc_text_free(&text);
 }
 
+static void deviations_stay_inside_of_their_plots(void **state)
+{
+    (void)state;
+    write_run("a", "cwd", 0, 90, NULL);
+    write_run("b", "cwd", 1, 40, NULL);
+    rc_text text = report(RC_REPORT_HTML, NULL);
+    /* 65, 55, 45, 35, each +- 35.36, and 27.5 +- 31.82, in a plot from 0 at 244 to 100 at 14. */
+    has(&text, "<path class=\"band c1\" d=\"M34.0 14.0L119.5 36.2L205.0 59.2L290.5 82.2L376.0 107.6"
+               "L376.0 244.0L290.5 244.0L205.0 221.8L119.5 198.8L34.0 175.8z\"/>");
+    /* What comes after the last task, beside the paper: from 0 at 140 to 70 at 500. */
+    has(&text, "<path class=\"whisker c1\" d=\"M140.0 44.4L445.1 44.4\"/>");
+    rc_text_free(&text);
+}
+
 static void losses_come_from_the_logs(void **state)
 {
     run_file run = five;
@@ -484,6 +498,7 @@ int main(void)
         IN_FOLDER(hostile_names_are_shown),
         cmocka_unit_test(axes_have_round_numbers),
         IN_FOLDER(curves_have_their_points),
+        IN_FOLDER(deviations_stay_inside_of_their_plots),
         IN_FOLDER(losses_come_from_the_logs),
         IN_FOLDER(findings_are_shown),
         IN_FOLDER(dreams_and_costs_stand_beside_the_papers),
