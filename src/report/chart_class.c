@@ -29,12 +29,12 @@ static void draw_lying(const rc_report_variant *v, rc_text *out)
 {
     const rc_report_run *run = v->shown;
     double height = 20.0 * run->results.classes + 34;
-    rc_plot plot = {.left = 140, .top = 6, .width = RC_SVG_WIDTH - 190, .height = height - 34, .x_high = 100};
+    rc_plot plot = {.left = 150, .top = 6, .width = RC_SVG_WIDTH - 200, .height = height - 34, .x_high = 100};
     rc_svg_begin(out, height, "Each class", "images of it that are right after the last task, in percent");
     rc_plot_grid_x(out, &plot, 20);
     for (int k = 0; k < run->results.classes; k++) {
         double y = plot.top + 20 * k + 2, percent = run->results.class_accuracy[k];
-        rc_svg_text(out, plot.left - 8, y + 12, "end", run->class_name[k], 18);
+        rc_svg_text(out, plot.left - 8, y + 12, "name end", run->class_name[k], 18);
         if (isnan(percent))
             continue;
         rc_text_format(out, "<rect class=\"%s c%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"15\">",
@@ -135,7 +135,7 @@ void rc_chart_norms(const rc_report_variant *v, rc_text *out)
     double highest = highest_norm(run);
     if (!(highest > 0))
         return;
-    rc_plot plot = {.left = 34, .top = 12, .width = RC_SVG_WIDTH - 44, .height = 170, .x_high = run->results.classes};
+    rc_plot plot = {.left = 50, .top = 12, .width = RC_SVG_WIDTH - 60, .height = 170, .x_high = run->results.classes};
     plot.y_high = 1.15 * highest;
     rc_svg_begin(out, 222, "Norms of the classifier's rows",
                  run->norms != NULL ? "one for each class: points after the last task, lines after the tasks before"
@@ -192,7 +192,7 @@ void rc_chart_norm_bias(const rc_report_variant *v, rc_text *out)
         highest = rc_larger(rc_larger(highest, norm_of(run, true, task)), norm_of(run, false, task));
     if (run->results.done < 2 || !(highest > 0))
         return;
-    rc_plot plot = {.left = 34, .top = 34, .width = RC_SVG_WIDTH - 54, .height = 170, .x_low = 1};
+    rc_plot plot = {.left = 50, .top = 34, .width = RC_SVG_WIDTH - 70, .height = 170, .x_low = 1};
     plot.x_high = run->results.tasks;
     plot.y_high = 1.15 * highest;
     rc_svg_begin(out, 252, "Old and new norms",

@@ -42,7 +42,7 @@ void rc_chart_matrix(const rc_report_set *set, const rc_report_variant *v, rc_te
     }
     rc_text_add(out, "</g>\n");
     rc_svg_text(out, LEFT + all / 2, TOP + all + 36, "soft middle", "accuracy on task", 30);
-    rc_text_format(out, "<text class=\"soft middle\" transform=\"translate(12 %.1f) rotate(-90)\">after task</text>\n",
+    rc_text_format(out, "<text class=\"soft middle\" transform=\"translate(15 %.1f) rotate(-90)\">after task</text>\n",
                    TOP + all / 2);
     rc_svg_end(out);
 }
@@ -135,9 +135,9 @@ static void draw_row_hint(const rc_report_run *run, int label, rc_text *out)
 static void draw_names(const rc_report_run *run, double left, double top, double side, rc_text *out)
 {
     for (int k = 0; k < run->results.classes; k++) {
-        rc_svg_text(out, left - 6, top + side * (k + 0.5) + 4, "end", run->class_name[k], 15);
-        rc_text_format(out, "<text transform=\"translate(%.1f %.1f) rotate(-90)\">", left + side * (k + 0.5) + 4,
-                       top - 6);
+        rc_svg_text(out, left - 6, top + side * (k + 0.5) + 4, "name end", run->class_name[k], 15);
+        rc_text_format(out, "<text class=\"name\" transform=\"translate(%.1f %.1f) rotate(-90)\">",
+                       left + side * (k + 0.5) + 4, top - 6);
         rc_text_html(out, run->class_name[k], 15);
         rc_text_add(out, "</text>\n");
     }
@@ -150,7 +150,7 @@ void rc_chart_confusion(const rc_report_variant *v, bool cell_hints, rc_text *ou
     if (!drawable(run))
         return;
     bool named = classes <= MOST_NAMED;
-    double left = named ? 120 : 34, top = named ? 112 : 10, side = (RC_SVG_WIDTH - left - 10) / classes;
+    double left = named ? 124 : 34, top = named ? 124 : 10, side = (RC_SVG_WIDTH - left - 10) / classes;
     rc_svg_begin(out, top + side * classes + 40, "What is taken for what",
                  "rows are true classes, columns what the model said; blue is right, orange a mistake");
     rc_text_format(out,

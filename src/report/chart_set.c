@@ -216,7 +216,7 @@ static void draw_pair(const rc_plot *plot, const pair *p, double y, const char *
     char class[32];
     double x1 = rc_plot_x(plot, p->first), x2 = rc_plot_x(plot, p->second);
     rc_text_add(out, "<g class=\"series\">\n");
-    rc_svg_text(out, plot->left - 10, y + 4, "end", p->label, 18);
+    rc_svg_text(out, plot->left - 10, y + 4, "name end", p->label, 18);
     if (!isnan(p->first) && !isnan(p->second))
         rc_svg_line(out, x1, y, x2, y, "link");
     snprintf(class, sizeof class, "whisker c%d", p->colour);
@@ -243,13 +243,13 @@ static void draw_pairs(const pair *pairs, int count, const char *title, const ch
         highest = highest_of(highest, pairs[i].first, pairs[i].first_deviation);
         highest = highest_of(highest, pairs[i].second, pairs[i].second_deviation);
     }
-    rc_plot plot = {.left = 140, .top = 30, .width = RC_SVG_WIDTH - 160, .height = height - 58, .y_high = 1};
+    rc_plot plot = {.left = 150, .top = 30, .width = RC_SVG_WIDTH - 170, .height = height - 58, .y_high = 1};
     plot.x_high = fmin(100, ceil(highest / 10 + 0.1) * 10);
     rc_svg_begin(out, height, title, words);
-    rc_text_add(out, "<circle class=\"point c1\" cx=\"146\" cy=\"12\" r=\"5\"/>\n");
-    rc_svg_text(out, 156, 16, NULL, what[0], 30);
-    rc_text_add(out, "<path class=\"other\" d=\"M290 4l8 8l-8 8l-8 -8z\"/>\n");
-    rc_svg_text(out, 304, 16, NULL, what[1], 30);
+    rc_text_add(out, "<circle class=\"point c1\" cx=\"156\" cy=\"12\" r=\"5\"/>\n");
+    rc_svg_text(out, 166, 16, NULL, what[0], 30);
+    rc_text_add(out, "<path class=\"other\" d=\"M300 4l8 8l-8 8l-8 -8z\"/>\n");
+    rc_svg_text(out, 314, 16, NULL, what[1], 30);
     rc_plot_grid_x(out, &plot, plot.x_high > 50 ? 20 : 10);
     for (int i = 0; i < count; i++)
         draw_pair(&plot, &pairs[i], plot.top + PAIR_HEIGHT * (i + 0.6), what, out);
@@ -326,7 +326,7 @@ static const char *part_name(int part)
 static void draw_time(const rc_plot *plot, const rc_report_variant *v, double y, rc_text *out)
 {
     double x = 0;
-    rc_svg_text(out, plot->left - 10, y + 12, "end", v->label, 18);
+    rc_svg_text(out, plot->left - 10, y + 12, "name end", v->label, 18);
     for (int part = 0; part < PARTS; part++) {
         double seconds = v->seconds[part].mean;
         if (!(seconds > 0))
@@ -355,12 +355,12 @@ void rc_chart_time(const rc_report_set *set, rc_text *out)
     }
     if (shown == 0 || !(longest > 0))
         return;
-    rc_plot plot = {.left = 140, .width = RC_SVG_WIDTH - 210, .x_high = longest};
+    rc_plot plot = {.left = 150, .width = RC_SVG_WIDTH - 220, .x_high = longest};
     rc_svg_begin(out, 24.0 * shown + 40, "Time of a run", "by stage, the mean over runs");
     for (int part = 0; part < PARTS; part++) {
         double x = 4 + part * 103;
         rc_text_format(out, "<rect class=\"st%d\" x=\"%.0f\" y=\"4\" width=\"12\" height=\"12\"/>\n", part + 1, x);
-        rc_svg_text(out, x + 17, 15, NULL, part_name(part), 20);
+        rc_svg_text(out, x + 17, 15, "name", part_name(part), 20);
     }
     for (int i = 0; i < set->variants; i++) {
         if (set->variant[i].done == 0)

@@ -67,6 +67,33 @@ for line in 'down LODE 5120,ER 5120,CwD' 'up DGR,LwF,DeepInversion' 'known first
 done
 grep -o 'opened in [0-9]* ms' "$work/said"
 
+# No text of a drawing is cut off by its edge: long labels and long names, small numbers at an axis.
+mkdir -p "$work/long/cwd"
+cat >"$work/long/cwd/results.json" <<'JSON'
+{"method": "cwd", "task_sizes": [1, 1], "tasks_done": 2,
+ "tasks": [{"classes": 1, "accuracy": 50, "by_task": [50], "new_norm": 0.009, "seconds": {}},
+           {"classes": 2, "accuracy": 50, "by_task": [50, 50], "old_norm": 0.008, "new_norm": 0.009, "seconds": {}}],
+ "classes": [{"name": "Chrysanthemum morifolium", "accuracy": 50, "head_norm": 0.008},
+             {"name": "Macleaya microcarpa", "accuracy": 50, "head_norm": 0.009}],
+ "confusion": [[1, 1], [1, 1]]}
+JSON
+"$program" report "$work/long" "$results"/cifar100-5-{finetune,without-drawn-cwd+,without-moved-cwd+,joint}-order-0.json \
+    --out "$work/long.html" >/dev/null
+probe='for (const folded of document.querySelectorAll("details")) folded.open = true;
+const cut = [...document.querySelectorAll("svg text")].filter(text => {
+    const own = text.getBoundingClientRect(), all = text.ownerSVGElement.getBoundingClientRect();
+    return own.left < all.left - 1 || own.right > all.right + 1 || own.top < all.top - 1 || own.bottom > all.bottom + 1;
+}).map(text => text.textContent);
+addEventListener("load", () => setTimeout(() => { document.body.textContent = "cut: " + cut.join(); }));'
+{
+    sed -e "s/script-src /script-src 'nonce-probe' /" -e '/<\/body>/,$d' "$work/long.html"
+    echo "<script nonce=\"probe\">$probe</script></body></html>"
+} >"$work/probe.html"
+for width in 390 1280; do
+    browse --window-size=$width,900 --dump-dom "file://$work/probe.html" >"$work/said"
+    grep -q '<body>cut: </body>' "$work/said" || fail "in a window of $width pixels: $(tail -n 1 "$work/said")"
+done
+
 browse --force-device-scale-factor=1 --window-size=1280,900 --screenshot="$work/light.png" "$page" >/dev/null
 "$look" "$work/light.png" 1280 900 f6f5f1 2563c9 || fail "the page in light"
 browse --force-device-scale-factor=1 --window-size=390,900 --blink-settings=preferredColorScheme=0 \

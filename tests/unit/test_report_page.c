@@ -99,13 +99,13 @@ static void curves_have_their_points(void **state)
         "runs)</title></circle>");
     has(&text, "<path class=\"band c1\" d=\"M34.0 25.9L119.5 48.9");
     has(&text, "class=\"tag c1\">CwD</text>");
-    /* Beside the paper: 140 + 360 * percent / 60. */
+    /* Beside the paper: 150 + 350 * percent / 60. */
     has(&text,
-        "<circle class=\"point c1\" cx=\"452.0\" cy=\"44.4\" r=\"5\"><title>CwD, here: 52.00 \xC2\xB1 2.83 %</title>");
-    has(&text, "d=\"M454.8 36.4l8 8l-8 8l-8 -8z\"><title>CwD, in the paper: 52.46 \xC2\xB1 0.35 %</title>");
+        "<circle class=\"point c1\" cx=\"453.3\" cy=\"44.4\" r=\"5\"><title>CwD, here: 52.00 \xC2\xB1 2.83 %</title>");
+    has(&text, "d=\"M456.0 36.4l8 8l-8 8l-8 -8z\"><title>CwD, in the paper: 52.46 \xC2\xB1 0.35 %</title>");
     /* Time: 100 of 175 seconds are training, after 40 of inversion. */
     has(&text,
-        "<rect class=\"st2\" x=\"210.9\" y=\"34.0\" width=\"177.1\" height=\"16\"><title>CwD, training: 1:40</title>");
+        "<rect class=\"st2\" x=\"218.6\" y=\"34.0\" width=\"171.4\" height=\"16\"><title>CwD, training: 1:40</title>");
     /* Task by task: rows of 72, and 93 % has the tenth shade. */
     has(&text, "<path class=\"h9\" d=\"M44.0 10.0h71v71h-71z\"><title>task 1 after task 1: 96.00 %");
     has(&text, "<title>task 1 after task 5: 50.00 %</title>");
@@ -127,8 +127,8 @@ static void deviations_stay_inside_of_their_plots(void **state)
     /* 65, 55, 45, 35, each +- 35.36, and 27.5 +- 31.82, in a plot from 0 at 244 to 100 at 14. */
     has(&text, "<path class=\"band c1\" d=\"M34.0 14.0L119.5 36.2L205.0 59.2L290.5 82.2L376.0 107.6"
                "L376.0 244.0L290.5 244.0L205.0 221.8L119.5 198.8L34.0 175.8z\"/>");
-    /* What comes after the last task, beside the paper: from 0 at 140 to 70 at 500. */
-    has(&text, "<path class=\"whisker c1\" d=\"M140.0 44.4L445.1 44.4\"/>");
+    /* What comes after the last task, beside the paper: from 0 at 150 to 70 at 500. */
+    has(&text, "<path class=\"whisker c1\" d=\"M150.0 44.4L446.6 44.4\"/>");
     rc_text_free(&text);
 }
 
@@ -192,8 +192,8 @@ static void findings_are_shown(void **state)
     has(&text, "<title>trained head after task 1: 90.00 % (1 run)</title>");
     has_not(&text, "LDA moved after task");
     /* Norms: 34 + 476 / 10 a class, 12 + 170 * (1 - norm / 4.6); of the second task there are four classes. */
-    has(&text, "<path class=\"line thin early c1\" d=\"M57.8 145.0L105.4 108.1\"><title>after task 1</title>");
-    has(&text, "<path class=\"line thin early c1\" d=\"M57.8 145.0L153.0 34.2\"><title>after task 2</title>");
+    has(&text, "<path class=\"line thin early c1\" d=\"M73.0 145.0L119.0 108.1\"><title>after task 1</title>");
+    has(&text, "<path class=\"line thin early c1\" d=\"M73.0 145.0L165.0 34.2\"><title>after task 2</title>");
     rc_text_free(&text);
     rc_report_about about;
     static const char shorter[] = "{\"methods\": [{\"method\": \"cwd\", \"tasks\": [{\"accuracy\": {\"head\": 0}}]}]}";
