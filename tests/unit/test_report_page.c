@@ -432,6 +432,7 @@ static void a_page_needs_nothing_else(void **state)
     assert_int_equal(count_of(&text, "<script"), 1);
     has(&text, "prefers-color-scheme: dark");
     has(&text, "@media print");
+    has(&text, "\n  .figures { columns: auto; } figure,"); /* in columns, chromium cuts figures between two pages */
     static const char *const loading[] = {"http:", "https:",  "url(",     "@import",
                                           "<link", "<iframe", " src=\"/", "@font-face"};
     for (size_t i = 0; i < sizeof loading / sizeof *loading; i++)
