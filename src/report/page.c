@@ -96,7 +96,8 @@ static void put_lead(const rc_report_set *set, rc_text *out)
         rc_text_format(out, ". The paper has %.1f %%", best->paper->last);
     for (int i = 0; i < set->variants; i++) {
         const rc_report_variant *v = &set->variant[i];
-        if (v->done == 0 || v == best || !(is_named(v, "finetune") || is_named(v, "joint")))
+        if (v->done == 0 || v == best || !(is_named(v, "finetune") || is_named(v, "joint")) ||
+            !rc_report_alike(v, best)) /* longer training would be the reason for a part of what is between them */
             continue;
         rc_text_add(out, is_named(v, "joint") ? ". With every image kept it would be "
                                               : ". Without any memory it would be ");

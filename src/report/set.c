@@ -28,7 +28,7 @@ static const rc_json *config_of(const rc_report_run *run)
     return rc_json_is(config, RC_JSON_OBJECT) ? config : NULL;
 }
 
-/* Do both runs, which are of one method, have the setting, with different values? (Earlier versions had fewer.) */
+/* Do both runs have the setting, with different values? (Earlier versions had fewer.) */
 static bool differ_in(const char *setting, const rc_report_run *a, const rc_report_run *b)
 {
     const char *here = rc_run_setting(a->identity, a->method, setting);
@@ -43,6 +43,11 @@ static bool same_settings(const rc_report_run *a, const rc_report_run *b)
         if (differ_in(rc_json_key(setting), a, b))
             return false;
     return true;
+}
+
+bool rc_report_alike(const rc_report_variant *a, const rc_report_variant *b)
+{
+    return same_settings(a->run[0], b->run[0]);
 }
 
 static int compare_sets(const void *a, const void *b)

@@ -46,6 +46,9 @@ typedef struct rc_report_sets {
     int count;
 } rc_report_sets;
 
+/* Have both the same settings, of whatever methods they are? */
+bool rc_report_alike(const rc_report_variant *a, const rc_report_variant *b);
+
 /* The runs must outlive the sets. */
 rc_status rc_report_sets_make(const rc_report_runs *runs, rc_report_sets *sets);
 void rc_report_sets_free(rc_report_sets *sets); /* a cleared one is fine */

@@ -417,6 +417,12 @@ static void what_is_furthest_is_open(void **state)
         "The paper has 49.9 %. Without any memory it would be 55.0 %. With every image kept it would be 55.0 %.</p>");
     assert_int_equal(count_of(&text, "<details class=\"variant\" open>"), 1);
     rc_text_free(&text);
+    run.setting = "0.5"; /* what was trained in another way is no measure of it */
+    run_file_write(&run, in_folder("joint"));
+    run.accuracy = 93;
+    run.method = "finetune";
+    run_file_write(&run, in_folder("another finetune"));
+    says(RC_REPORT_HTML, NULL, "The paper has 49.9 %. Without any memory it would be 55.0 %.</p>");
 }
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
