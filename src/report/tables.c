@@ -318,6 +318,30 @@ static rc_spread class_accuracy(const rc_report_variant *v, const char *name, in
     return rc_spread_of(values, count);
 }
 
+/* Counted from 1. */
+static int task_of(const rc_report_run *run, int label)
+{
+    int task = 0;
+    while (label >= run->results.task_end[task])
+        task++;
+    return task + 1;
+}
+
+/* The task in which the runs that are done learnt the class; NaN: not in the same one, as in several orders. */
+static double task_of_class(const rc_report_set *set, const char *name, int likely)
+{
+    double task = NAN;
+    for (int i = 0; i < set->variants; i++)
+        for (int r = 0; r < set->variant[i].runs; r++) {
+            const rc_report_run *run = set->variant[i].run[r];
+            int k = rc_report_run_done(run) ? find_class(run, name, likely) : -1;
+            if (k >= 0 && !isnan(task) && task != task_of(run, k))
+                return NAN;
+            task = k >= 0 ? task_of(run, k) : task;
+        }
+    return task;
+}
+
 static bool has_classes(const rc_report_variant *v)
 {
     for (int i = 0; i < v->runs; i++)
@@ -345,12 +369,10 @@ static void make_classes(const rc_report_set *set, bool csv, rc_table *table)
         table->texts.status = RC_OUT_OF_MEMORY;
     int classes = values != NULL && first != NULL && first->results.classes <= MOST_CLASSES ? first->results.classes
                                                                                             : 0;
-    for (int k = 0, task = 0; k < classes; k++) {
-        while (k >= first->results.task_end[task])
-            task++;
+    for (int k = 0; k < classes; k++) {
         lead(table, set, csv);
         rc_table_text(table, first->class_name[k]);
-        rc_table_number(table, task + 1);
+        rc_table_number(table, task_of_class(set, first->class_name[k], k));
         for (int i = 0; i < set->variants; i++)
             if (has_classes(&set->variant[i]))
                 put_spread(table, class_accuracy(&set->variant[i], first->class_name[k], k, values));
