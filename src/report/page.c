@@ -159,10 +159,9 @@ static void put_tiles(const rc_report_set *set, rc_text *out)
     }
     rc_text_add(out, "</ul>\n");
     if (done < set->runs)
-        rc_text_add(
-            out,
-            "<p class=\"note warn\">Some runs are not finished. Their curves are drawn as far as they go. Means and "
-            "deviations are over finished runs.</p>\n");
+        rc_text_add(out, "<p class=\"note warn\">Some runs are not finished. What is shown task by task has them as "
+                         "far as they are. "
+                         "All other means and deviations are over finished runs.</p>\n");
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
