@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -357,6 +358,8 @@ static rc_status merge_cell(const rc_reproduce_settings *s, const rc_paper_cell 
         return RC_OK;
     }
     RC_TRY(status);
+    if (theirs && !here && merged->copied == 0)
+        RC_TRY(open_out(s));
     if (theirs && !here)
         RC_TRY(copy_results(cell, folder, s->out));
     merged->copied += theirs && !here;
@@ -369,7 +372,6 @@ static rc_status merge_cells(const rc_reproduce_settings *s, const rc_cell_list 
 {
     char hash[RC_PAPER_SETS][RC_HASH_SIZE] = {{0}};
     bool done;
-    RC_TRY(open_out(s));
     for (int i = 0; i < list->cells; i++)
         RC_TRY(rc_reproduce_look(&list->cell[i], s->scale, s->out, hash[rc_paper_set_index(list->cell[i].set)], &done,
                                  NULL));
@@ -377,16 +379,20 @@ static rc_status merge_cells(const rc_reproduce_settings *s, const rc_cell_list 
         RC_TRY(merge_cell(s, &list->cell[i], folder, hash[rc_paper_set_index(list->cell[i].set)], merged));
     if (merged->copied + merged->there + merged->foreign == 0)
         return rc_fail(RC_INVALID_ARGUMENT, "'%s' has no finished cell of %s", folder, s->artefact->name);
-    return RC_OK;
+    return open_out(s); /* where no cell could be taken over, too: the table goes there */
 }
 
 rc_status rc_reproduce_merge(const rc_reproduce_settings *s, const char *folder, rc_merged *merged)
 {
     char path[RC_PATH_SIZE];
     rc_cell_list list;
+    struct stat about;
     bool there;
     *merged = (rc_merged){0};
     RC_TRY(rc_reproduce_check(s));
+    RC_TRY(rc_file_look(folder, true, &about));
+    if (!S_ISDIR(about.st_mode))
+        return rc_fail(RC_INVALID_ARGUMENT, "there is no folder '%s' to merge", folder);
     RC_TRY(rc_path_in(folder, "reproduce.json", path));
     RC_TRY(rc_file_find(path, &there));
     if (there) /* a folder of copies has none; their settings tell the scale as well */

@@ -280,7 +280,13 @@ static void merging_takes_what_is_of_the_table(void **state)
     SUCCEEDS(rc_reproduce_merge(&s, in_work("there"), &merged));
     assert_true(merged.copied == 0 && merged.there == 3 && merged.foreign == 1);
     assert_int_equal(rc_reproduce_merge(&s, in_work("nowhere"), &merged), RC_INVALID_ARGUMENT);
-    has(rc_message(), "has no finished cell of table-cifar100");
+    has(rc_message(), "/nowhere' to merge");
+    bool there;
+    s = settings_of("table-tiny-imagenet", "new", 1);
+    assert_int_equal(rc_reproduce_merge(&s, in_work("there"), &merged), RC_INVALID_ARGUMENT);
+    has(rc_message(), "has no finished cell of table-tiny-imagenet");
+    SUCCEEDS(rc_file_find(in_work("new"), &there));
+    assert_false(there); /* nothing is in it that would be of this scale */
 }
 
 static void folders_have_one_scale(void **state)
