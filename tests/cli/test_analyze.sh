@@ -62,6 +62,13 @@ complains "no/where.json"
 analyze 0 norms run --method cwd --json --out both.json
 cmp said both.json || fail "--json and --out differ"
 
+# One image a class: the classifiers that need a covariance are left out.
+"$program" run small.yaml --threads 1 --out single --method cwd --set images_per_class=1 --set batch=2 \
+    >/dev/null 2>run.log || fail "run: $(cat run.log)"
+analyze 0 ledger single
+[ "$(grep -cE '^ +[123] +(6|8|10)( +[0-9]+\.[0-9][0-9]){2} +- +(-|[0-9.]+) +(-|[0-9.]+) +[0-9]+\.[0-9][0-9] +-$' said)" -eq 3 ] ||
+    fail "one image a class: $(cat said)"
+
 # ---- the ledger -------------------------------------------------------------------------------------------------------
 analyze 0 ledger run --data photos --method cwd
 says '^CwD: accuracy in % over all classes so far, by classifiers on the same features$'
