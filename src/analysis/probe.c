@@ -1,5 +1,6 @@
 #include "analysis/probe.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -205,8 +206,10 @@ static rc_status standardise(problem *p, const float *features)
         double away = (double)features[i] - p->mean[i % d];
         p->deviation[i % d] += away * away / p->n;
     }
-    for (size_t j = 0; j < d; j++)
-        p->deviation[j] = p->deviation[j] > 0 ? sqrt(p->deviation[j]) : 1;
+    for (size_t j = 0; j < d; j++) {
+        double rounding = p->n * DBL_EPSILON * p->mean[j]; /* of a feature that never varies, about its mean */
+        p->deviation[j] = p->deviation[j] > rounding * rounding ? sqrt(p->deviation[j]) : 1;
+    }
     for (int first = 0; first < p->n; first += p->rows) {
         int rows = p->n - first < p->rows ? p->n - first : p->rows;
         for (size_t i = 0; i < (size_t)rows; i++) {

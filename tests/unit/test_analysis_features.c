@@ -210,6 +210,21 @@ static void the_probe_is_scikit_learns(void **state)
     rc_probe_destroy(&probe);
 }
 
+/* 0.1 N times over N is not 0.1 in double: what is left is no deviation by which anything could be divided. */
+static void the_probe_leaves_out_what_never_varies(void **state)
+{
+    (void)state;
+    static labelled l;
+    rc_probe probe;
+    make_classes(&l);
+    for (int i = 0; i < N; i++)
+        l.train[i * D + 1] = 0.1F;
+    SUCCEEDS(rc_probe_fit(be, N, D, l.train, l.label, K, &probe));
+    for (int k = 0; k < K; k++)
+        NEAR(probe.weight[k * D + 1], 0, 20 * RC_PROBE_TOLERANCE * N);
+    rc_probe_destroy(&probe);
+}
+
 /* More images than go through the backend at a time, the last part smaller: every image counts the same. The first 60
  * rows again and again have the same mean cross entropy; the penalty gets smaller. */
 static void the_probe_takes_many_images(void **state)
@@ -370,6 +385,7 @@ int main(void)
         cmocka_unit_test(classifiers_are_scikit_learns),
         cmocka_unit_test(a_task_is_forgotten_or_taken_for_another),
         cmocka_unit_test(the_probe_is_scikit_learns),
+        cmocka_unit_test(the_probe_leaves_out_what_never_varies),
         cmocka_unit_test(the_probe_takes_many_images),
         cmocka_unit_test(direction_of_a_stream_made_by_hand),
         cmocka_unit_test(memory_that_runs_out_is_told),
