@@ -185,7 +185,7 @@ static void write_html_cell(const rc_table *table, int row, int i, rc_text *out)
     }
     rc_text_add(out, "<td");
     if (!isnan(cell->value))
-        rc_text_format(out, " data-v=\"%.6g\"", cell->value);
+        rc_text_format(out, kind == RC_COLUMN_COUNT ? " data-v=\"%.0f\"" : " data-v=\"%.6g\"", cell->value);
     if (kind == RC_COLUMN_DIFFERENCE && !isnan(cell->value))
         rc_text_format(out, " class=\"%s\"", fabs(cell->value) <= 2 ? "near" : cell->value > 0 ? "above" : "below");
     if (kind == RC_COLUMN_PERCENT && !isnan(cell->value))
@@ -267,10 +267,10 @@ static void write_latex(const rc_table *table, rc_text *out)
 
 /* ---- CSV --------------------------------------------------------------------------------------------------------- */
 
-static void write_csv_number(double value, rc_text *out)
+static void write_csv_number(double value, rc_column_kind kind, rc_text *out)
 {
     if (!isnan(value))
-        rc_text_format(out, "%.10g", value);
+        rc_text_format(out, kind == RC_COLUMN_COUNT ? "%.0f" : "%.10g", value);
 }
 
 /* A foreign name, such as that of a method with its settings. */
@@ -302,10 +302,10 @@ static void write_csv(const rc_table *table, rc_text *out)
             } else if (table->column[i].kind == RC_COLUMN_TEXT) {
                 rc_text_csv(out, kept(table, cell->text));
             } else {
-                write_csv_number(cell->value, out);
+                write_csv_number(cell->value, table->column[i].kind, out);
                 rc_text_add(out, deviates ? "," : "");
                 if (deviates)
-                    write_csv_number(cell->deviation, out);
+                    write_csv_number(cell->deviation, table->column[i].kind, out);
             }
         }
         rc_text_add(out, "\n");

@@ -227,6 +227,22 @@ static void tables_as_csv(void **state)
                                                    "\"c|d\",7,,0.58,,,\n");
 }
 
+/* A seed may be a date, or the time in milliseconds. */
+static void counts_keep_their_digits(void **state)
+{
+    (void)state;
+    rc_table table;
+    rc_table_begin(&table, "runs", "runs");
+    rc_table_column_add(&table, "seed", "seed", RC_COLUMN_COUNT);
+    rc_table_number(&table, 1795118675001);
+    rc_table_write(&table, RC_REPORT_CSV, &text);
+    rc_table_write(&table, RC_REPORT_HTML, &text);
+    rc_table_free(&table);
+    const char *both = written();
+    assert_non_null(strstr(both, "seed\n1795118675001\n"));
+    assert_non_null(strstr(both, "<td data-v=\"1795118675001\">1795118675001</td>"));
+}
+
 static void differences_say_how_large_they_are(void **state)
 {
     static const struct {
@@ -310,6 +326,7 @@ int main(void)
         TEST(tables_as_markdown),
         TEST(tables_as_latex),
         TEST(tables_as_csv),
+        TEST(counts_keep_their_digits),
         TEST(differences_say_how_large_they_are),
         TEST(long_heads_are_cut_on_pages),
         TEST(large_tables_keep_every_cell),
