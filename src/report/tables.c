@@ -424,12 +424,20 @@ static void make_confused(const rc_report_set *set, bool csv, rc_table *table)
 
 /* ---- runs and settings ------------------------------------------------------------------------------------------- */
 
+/* "0.1.0 abc, def": of the program that began the run, and of those that went on with it. */
 static void put_version(rc_table *table, const rc_report_run *run)
 {
-    char text[128];
+    char text[256];
     const char *commit = rc_report_run_text(run, "commit");
-    snprintf(text, sizeof text, "%.40s%s%.60s", rc_report_run_text(run, "version"), commit[0] != '\0' ? " " : "",
-             commit);
+    size_t used = (size_t)snprintf(text, sizeof text, "%.40s%s%.60s", rc_report_run_text(run, "version"),
+                                   commit[0] != '\0' ? " " : "", commit);
+    for (int i = 0; i < run->results.done && used < sizeof text; i++) {
+        const char *later = run->results.task[i].commit; /* "": results of earlier versions do not say it */
+        if (later[0] != '\0' && strcmp(later, commit) != 0) {
+            used += (size_t)snprintf(text + used, sizeof text - used, ", %s", later);
+            commit = later;
+        }
+    }
     rc_table_text(table, text);
 }
 

@@ -25,7 +25,7 @@ static void put_task(const run_file *run, int task, rc_json_writer *w)
     rc_json_begin_object(w, NULL);
     rc_json_put_int(w, "task", task + 1);
     rc_json_put_int(w, "classes", (task + 1) * run->classes_per_task);
-    rc_json_put_text(w, "commit", "abc");
+    rc_json_put_text(w, "commit", run->last_commit != NULL && task + 1 == run->done ? run->last_commit : "abc");
     rc_json_put_real(w, "accuracy", accuracy);
     rc_json_put_real(w, "top5", 99);
     rc_json_put_real(w, "old_accuracy", task > 0 ? accuracy - 2 : NAN);

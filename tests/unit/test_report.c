@@ -301,6 +301,15 @@ static void runs_begin_with_a_log(void **state)
     says(RC_REPORT_CSV, "runs", "\"cifar100\",5,\"CwD\",0,1,0,,,0,\"a machine, cpu fp32\",\"0.1.0 abc\",\"");
 }
 
+static void runs_name_every_program_that_went_on_with_them(void **state)
+{
+    run_file run = five;
+    (void)state;
+    run.last_commit = "def+";
+    run_file_write(&run, in_folder("cwd"));
+    says(RC_REPORT_CSV, "runs", "\"a machine, cpu fp32\",\"0.1.0 abc, def+\",\"");
+}
+
 /* ---- the paper --------------------------------------------------------------------------------------------------- */
 
 static void paper_has_all_its_numbers(void **state)
@@ -741,6 +750,7 @@ int main(void)
         IN_FOLDER(a_run_with_classes_is_shown),
         IN_FOLDER(logs_may_say_less),
         IN_FOLDER(runs_begin_with_a_log),
+        IN_FOLDER(runs_name_every_program_that_went_on_with_them),
         cmocka_unit_test(paper_has_all_its_numbers),
         IN_FOLDER(our_numbers_stand_beside_the_paper),
         IN_FOLDER(own_settings_are_a_row_of_their_own),
