@@ -165,6 +165,20 @@ on_screen() {
         cmp -s <(grep -v columns before.txt) <(grep -v columns after.txt) || fail "the terminal is not as before: $(diff before.txt after.txt)"
         tmux -S "$server" kill-server
     done
+    # Cells take the lines that are too few for a curve.
+    server=$work/server-many columns=80
+    for i in {1..15}; do
+        cell many/$i "cell $i" 3
+        task many/$i 1 50
+        step many/$i 2 training 10 1
+        printf '{"event":"end","status":"stopped","message":"stopped after task 1 of 3"}\n' >>many/$i/events.jsonl
+    done
+    tmux -S "$server" -f /dev/null new-session -d -x 80 -y 24 "TERM=screen '$recollect' watch many"
+    until_seen '^many: 15 cells, 0 done'
+    until_seen '^ a cell 1 '
+    until_seen '^>o cell 9 '
+    until_seen '^c: stopped after task 1 of 3$'
+    tmux -S "$server" kill-server
     # A run that has not begun is waited for, also when keys choose among its cells before there are any.
     server=$work/server-new columns=80
     mkdir -p later

@@ -305,10 +305,13 @@ static int draw_blocks(const rc_view *v, int most, int columns, int rows, block 
     return count;
 }
 
+/* Of a curve; what stands around it. */
+enum { LEAST_ROWS = 3, MOST_ROWS = 10, AROUND = 3 };
+
 /* As many curves as there is room for. */
 static void show_curves(const rc_view *v, int rows)
 {
-    enum { LEAST_COLUMNS = 48, LEAST_ROWS = 3, MOST_ROWS = 10, AROUND = 3 };
+    enum { LEAST_COLUMNS = 48 };
     static block blocks[MOST_BLOCKS];
     int beside = v->columns >= 2 * LEAST_COLUMNS + 2 ? 2 : 1, columns = (v->columns - 2 * (beside - 1)) / beside;
     int count = draw_blocks(v, MOST_BLOCKS, columns, 1, blocks), high = 0;
@@ -325,13 +328,13 @@ static void show_curves(const rc_view *v, int rows)
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-/* "a: ce 0.53, hkd 0.21; rate 0.1; 41.3 MB". */
-static void show_numbers(const rc_view *v)
+/* "a: ce 0.53, hkd 0.21; rate 0.1; 41.3 MB". Returns how many lines. */
+static int show_numbers(const rc_view *v)
 {
     char line[LINE_SIZE], text[FIELD_SIZE], name[FIELD_SIZE];
     const rc_seen_cell *c = v->run->cell[v->selected];
     if (c->losses == 0)
-        return;
+        return 0;
     size_t used = (size_t)snprintf(line, sizeof line, "%c:", letter_of(v->selected));
     for (int i = 0; i < c->losses; i++) {
         write_escaped(c->loss[i].name, name);
@@ -349,6 +352,13 @@ static void show_numbers(const rc_view *v)
     }
     (void)used;
     emit(v, line);
+    return 1;
+}
+
+static bool has_message(const rc_view *v, int index)
+{
+    const rc_seen_cell *c = v->run->cell[index];
+    return c->message[0] != '\0' && state_of(c, v->now) != IS_DONE;
 }
 
 /* Why cells have failed or stopped. Returns how many lines. */
@@ -357,15 +367,29 @@ static int show_messages(const rc_view *v, int most)
     char line[LINE_SIZE], text[FIELD_SIZE];
     int shown = 0;
     for (int i = 0; i < v->run->cells && shown < most; i++) {
-        const rc_seen_cell *c = v->run->cell[i];
-        if (c->message[0] == '\0' || state_of(c, v->now) == IS_DONE)
+        if (!has_message(v, i))
             continue;
-        write_escaped(c->message, text);
+        write_escaped(v->run->cell[i]->message, text);
         snprintf(line, sizeof line, "%c: %s", letter_of(i), text);
         emit(v, line);
         shown++;
     }
     return shown;
+}
+
+enum { MOST_MESSAGES = 3 };
+
+/* How many cells are shown in `room` lines. Where they would leave no line for a curve they get a half of the screen,
+ * or more if what is left then is too little for a curve. */
+static int cells_shown(const rc_view *v, int room)
+{
+    int below = v->run->cell[v->selected]->losses > 0, half = v->rows / 2, messages = 0;
+    for (int i = 0; i < v->run->cells && messages < MOST_MESSAGES; i++)
+        messages += has_message(v, i);
+    below += messages;
+    if (v->rows == 0 || room <= half || v->run->cells <= half)
+        return room;
+    return room - half - below >= LEAST_ROWS + AROUND || room - below < half ? half : room - below;
 }
 
 void rc_view_show(const rc_view *v)
@@ -382,15 +406,11 @@ void rc_view_show(const rc_view *v)
     emit(v, line);
     if (cells == 0)
         return;
-    int most = rows - HEAD - FOOT;
-    if (v->rows > 0 && most > rows / 2 && cells > rows / 2) /* curves get a half, if cells leave them none */
-        most = rows / 2;
+    int most = cells_shown(v, rows - HEAD - FOOT);
     show_cells(v, most > 1 ? most : 1);
     int left = rows - HEAD - FOOT - (cells < most ? cells : most);
-    left -= show_messages(v, left < 3 ? left : 3);
-    if (left > 0) {
-        show_numbers(v);
-        left--;
-    }
+    left -= show_messages(v, left < MOST_MESSAGES ? left : MOST_MESSAGES);
+    if (left > 0)
+        left -= show_numbers(v);
     show_curves(v, left);
 }
