@@ -230,19 +230,27 @@ static rc_status put_variant(const rc_report_set *set, const rc_report_variant *
 
 /* ---- where it comes from ----------------------------------------------------------------------------------------- */
 
+/* Has a run before number k of variant i the command, too? */
+static bool is_told(const rc_report_set *set, int i, int k, const char *command)
+{
+    for (int a = 0; a <= i; a++)
+        for (int b = 0; b < (a < i ? set->variant[a].runs : k); b++)
+            if (strcmp(rc_report_run_text(set->variant[a].run[b], "command_line"), command) == 0)
+                return true;
+    return false;
+}
+
 /* Every command once. */
 static void put_commands(const rc_report_set *set, rc_text *out)
 {
-    const char *before = "";
     rc_text_add(out, "<h3>Commands</h3>\n<pre>");
     for (int i = 0; i < set->variants; i++)
         for (int k = 0; k < set->variant[i].runs; k++) {
             const char *command = rc_report_run_text(set->variant[i].run[k], "command_line");
-            if (command[0] == '\0' || strcmp(command, before) == 0)
+            if (command[0] == '\0' || is_told(set, i, k, command))
                 continue;
             rc_text_html(out, command, RC_TEXT_WHOLE);
             rc_text_add(out, "\n");
-            before = command;
         }
     rc_text_add(out, "</pre>\n");
 }

@@ -80,7 +80,7 @@ static void put_run(const run_file *run, rc_json_writer *w)
 {
     rc_json_put_text(w, "version", "0.1.0");
     rc_json_put_text(w, "commit", "abc");
-    rc_json_put_text(w, "command_line", "recollect run it --out 'a&b'");
+    rc_json_put_text(w, "command_line", run->command != NULL ? run->command : "recollect run it --out 'a&b'");
     rc_json_put_int(w, "order", run->order);
     rc_json_put_int(w, "seed", run->seed > 0 ? run->seed : 1);
     rc_json_put_text(w, "backend", "cpu");

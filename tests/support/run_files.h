@@ -17,6 +17,7 @@ typedef struct run_file {
     const char *size;               /* the value of that setting; NULL: not said */
     const char *other[2];           /* one more setting and its value; NULL: none */
     int seed;                       /* 0: 1 */
+    const char *command;            /* NULL: "recollect run it --out 'a&b'" */
     const char *last_commit;        /* of the program that finished the last task; NULL: that of the others */
 } run_file;
 

@@ -425,6 +425,22 @@ static void what_is_furthest_is_open(void **state)
     says(RC_REPORT_HTML, NULL, "The paper has 49.9 %. Without any memory it would be 55.0 %.</p>");
 }
 
+static void commands_stand_once(void **state)
+{
+    static const char *const folders[] = {"a/cwd", "b/cwd", "a/er", "b/er"};
+    run_file run = five;
+    (void)state;
+    for (int i = 0; i < 4; i++) { /* two commands, each of two methods */
+        run.method = i < 2 ? "cwd" : "er";
+        run.seed = 1 + i % 2;
+        run.command = i % 2 == 0 ? "recollect run first" : "recollect run second";
+        run_file_write(&run, in_folder(folders[i]));
+    }
+    rc_text text = report(RC_REPORT_HTML, NULL);
+    has(&text, "<pre>recollect run first\nrecollect run second\n</pre>");
+    rc_text_free(&text);
+}
+
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
 static void a_page_needs_nothing_else(void **state)
@@ -514,6 +530,7 @@ int main(void)
         IN_FOLDER(pages_are_as_they_should_be),
         IN_FOLDER(full_marks_have_the_last_shade),
         IN_FOLDER(what_is_furthest_is_open),
+        IN_FOLDER(commands_stand_once),
         IN_FOLDER(a_page_needs_nothing_else),
         IN_FOLDER(a_page_of_a_hundred_classes_is_small),
         IN_FOLDER(reports_replace_reports_alone),
