@@ -455,6 +455,9 @@ static void a_page_needs_nothing_else(void **state)
     has(&text, "prefers-color-scheme: dark");
     has(&text, "@media print");
     has(&text, "\n  .figures { columns: auto; } figure,"); /* in columns, chromium cuts figures between two pages */
+    /* Pixels stay pixels where a picture is enlarged. Made smaller, names on it would lose lines of their letters. */
+    has(&text, "\n@media (min-resolution: 2dppx) { figure img { image-rendering: pixelated; } }\n");
+    assert_int_equal(count_of(&text, "pixelated"), 1);
     static const char *const loading[] = {"http:", "https:",  "url(",     "@import",
                                           "<link", "<iframe", " src=\"/", "@font-face"};
     for (size_t i = 0; i < sizeof loading / sizeof *loading; i++)
