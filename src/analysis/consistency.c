@@ -182,6 +182,8 @@ static rc_status try_all(const rc_past_run *run, rc_saved_model *model, const rc
     rc_status status = make_real_side(run, model, settings->samples, pool, watch, r);
     c->images = r->features.n;
     c->dreams = settings->dreams > 0 ? settings->dreams : c->images;
+    for (int kind = 0; kind < RC_DENSITY_COUNT; kind++)
+        c->real_ridge[kind] = r->density[kind].ridge;
     for (int i = 0; status == RC_OK && i < RC_COMBINATIONS; i++) {
         rc_settings changed = rc_combination_settings(&settings->changed, i);
         status = try_combination(model, &changed, i, r, pool, watch, c);
@@ -272,6 +274,11 @@ void rc_consistency_print(const rc_consistency *c, rc_analysis_line *line, void 
             snprintf(text, sizeof text, "%s: no dream of %d classes", combinations[i].title, c->row[i].empty_classes);
             line(user, text);
         }
+    if (c->real_ridge[RC_DENSITY_TIED] > 0) {
+        snprintf(text, sizeof text, "the covariance of real images is singular; %g of its diagonal was added",
+                 c->real_ridge[RC_DENSITY_TIED]);
+        line(user, text);
+    }
     for (int i = 0; i < RC_COMBINATIONS; i++)
         if (c->row[i].ridge[RC_DENSITY_TIED] > 0) {
             snprintf(text, sizeof text, "%s: the covariance of dreams is singular; %g of its diagonal was added",
@@ -317,6 +324,10 @@ void rc_consistency_put(const rc_consistency *c, rc_json_writer *w)
     rc_json_put_int(w, "images", c->images);
     rc_json_put_int(w, "dreams", c->dreams);
     rc_json_put_int(w, "inversion_steps", c->steps);
+    rc_json_begin_object(w, "real_ridge");
+    for (int kind = 0; kind < RC_DENSITY_COUNT; kind++)
+        rc_json_put_real(w, density_key[kind], c->real_ridge[kind]);
+    rc_json_end(w);
     rc_json_begin_array(w, "rows");
     for (int i = 0; i < RC_COMBINATIONS; i++) {
         rc_json_begin_object(w, NULL);

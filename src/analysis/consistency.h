@@ -30,8 +30,9 @@ typedef struct rc_consistency_row {
 typedef struct rc_consistency {
     const rc_method *method;
     int task, classes;
-    int images, dreams; /* that the densities were made of */
-    int steps;          /* of inversion */
+    int images, dreams;                  /* that the densities were made of */
+    int steps;                           /* of inversion */
+    double real_ridge[RC_DENSITY_COUNT]; /* of the real images' density (matrix.h); 0: none */
     rc_consistency_row row[RC_COMBINATIONS];
 } rc_consistency;
 

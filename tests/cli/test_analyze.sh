@@ -152,6 +152,11 @@ analyze 0 dkl run --method er --samples 50 --dreams 64 --task 2
 says '^160 real images, 64 dreams'
 says '^ce \+ stat \+ div \+ dce +- +- +-$'
 says '^The model stores no statistics, so there is no DCE'
+# Fewer real images than features: the fit to them is no density but for what is added to it, which is told.
+"$program" run small.yaml --threads 1 --out pairs --method finetune --set images_per_class=2 --set batch=4 \
+    --stop-after 1 >/dev/null 2>run.log || fail "run: $(cat run.log)"
+analyze 0 dkl pairs --samples 50 --dreams 64
+says '^the covariance of real images is singular; 1e-0[0-9] of its diagonal was added$'
 analyze 1 dkl run --method cwd --task 4
 complains 'task is 4, expected 1 to 3: run/cwd has finished so many'
 analyze 1 dkl run --method cwd --set net=resnet32
