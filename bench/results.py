@@ -100,7 +100,28 @@ def keeps(run):
     return "nothing"
 
 
+def mixed(runs):
+    """In what the runs of a row differ besides class order and seed: settings that both of two have, and images of
+    one's own. (Earlier versions gave the published sets other fingerprints.)
+
+    >>> a, b = ({"run": {"dataset": "folder", "data_fingerprint": text, "config": {"seed": text, "lambda_dce": text}}}
+    ...         for text in ("0.05", "0.2"))
+    >>> mixed([a, a]), mixed([a, b]), mixed([a, {"run": {"dataset": "folder"}}])
+    ([], ['images', 'lambda_dce'], [])
+    """
+    first = runs[0]["run"]
+    found = {name for run in runs for name, value in run["run"].get("config", {}).items()
+             if first.get("config", {}).get(name, value) != value} - {"order", "seed", "data", "test_batch"}
+    images = {run["run"].get("data_fingerprint") for run in runs} - {None}
+    if first["dataset"].split("-")[0] in ("folder", "list", "csv", "idx") and len(images) > 1:
+        found.add("images")
+    return sorted(found)
+
+
 def row(method, runs, paper):
+    if mixed(runs):
+        print(f"results.py: the row {method} is a mean over runs that differ in {', '.join(mixed(runs))}: name fewer "
+              "folders, or make a page of them ('recollect report'), which keeps them apart", file=sys.stderr)
     orders = ", ".join(str(order) for order in sorted({run["run"]["order"] for run in runs}))
     each = " ".join(f"{statistics.mean(values):.1f}" for values in zip(*(run["accuracy"] for run in runs)))
     time = duration(statistics.mean(run["stage_seconds"]["total"] for run in runs))

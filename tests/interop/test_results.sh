@@ -61,7 +61,14 @@ run runs/order-1/cwd cwd 1 5 53.46 67
 run runs/order-2/cwd cwd 2 4 1 1 # not done
 run runs/order-0/sce sce 0 5 40 60
 run runs/order-0/joint joint 0 5 70 75
-"$python" "$bench/results.py" "$work/runs" >"$work/table"
+"$python" "$bench/results.py" "$work/runs" >"$work/table" 2>"$work/said"
+[ ! -s "$work/said" ] || fail "said of runs that differ in their order alone: $(cat "$work/said")"
+for folder in sweep/a sweep/b; do run $folder/order-0/cwd cwd 0 5 51.46 65; done
+sed -i 's/"dataset"/"config": {"lambda_dce": "0.05"}, &/' "$work/sweep/a/order-0/cwd/results.json"
+sed -i 's/"dataset"/"config": {"lambda_dce": "0.2"}, &/' "$work/sweep/b/order-0/cwd/results.json"
+"$python" "$bench/results.py" "$work/sweep" >/dev/null 2>"$work/said"
+grep -q "the row cwd is a mean over runs that differ in lambda_dce: name fewer folders" "$work/said" ||
+    fail "what is said of a mean over a sweep: $(cat "$work/said")"
 grep -qF '| cwd | 52.46 ± 1.41 | 52.46 ± 0.35 (+0.00) | 66.00 ± 1.41 | 66.31 ± 1.46 (-0.31) | 0, 1 |' "$work/table" ||
     fail "the row of two runs: $(cat "$work/table")"
 grep -qF '| sce | 40.00 | 47.86 ± 0.51 (-7.86) | 60.00 | - |' "$work/table" || fail "a mean that the paper has not"
