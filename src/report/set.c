@@ -323,6 +323,17 @@ static double new_of(const rc_report_run *run)
     return last_task(run)->new_accuracy;
 }
 
+/* The run whose classes and log are shown: the first that is done and has classes, or else the first that has. */
+static const rc_report_run *choose_shown(const rc_report_variant *v)
+{
+    const rc_report_run *shown = NULL;
+    for (int i = v->runs - 1; i >= 0; i--)
+        if (v->run[i]->class_name != NULL &&
+            (shown == NULL || rc_report_run_done(v->run[i]) || !rc_report_run_done(shown)))
+            shown = v->run[i];
+    return shown != NULL ? shown : v->run[0];
+}
+
 /* Over the runs that are done. values: room for all of them. */
 static rc_spread spread(const rc_report_variant *v, double (*number)(const rc_report_run *run), double *values)
 {
@@ -414,12 +425,10 @@ static rc_status count(const rc_report_set *set, rc_report_variant *v)
         rc_free(NULL, values);
         return RC_OUT_OF_MEMORY;
     }
-    v->shown = v->run[0];
+    v->shown = choose_shown(v);
     for (int i = v->runs - 1; i >= 0; i--) {
         const rc_report_run *run = v->run[i];
         v->done += rc_report_run_done(run);
-        if (run->class_name != NULL)
-            v->shown = run;
         if (run->dkl != NULL)
             v->dreams = run;
         if (run->results.done > 0) {

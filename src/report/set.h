@@ -29,7 +29,7 @@ typedef struct rc_report_variant {
     rc_spread *cost;             /* (RC_COST_COUNT, RC_COST_COLUMNS), likewise */
     const rc_report_run *dreams; /* the first that has D_KL; NULL: none has */
     rc_stored stored;            /* after the last task; of each kind the most that a run keeps */
-    const rc_report_run *shown;  /* the run whose classes and log are shown: the first that has classes */
+    const rc_report_run *shown;  /* the run whose classes and log are shown: one that is done, if any is */
     const rc_paper_row *paper;   /* NULL: none */
 } rc_report_variant;
 

@@ -441,6 +441,19 @@ static void commands_stand_once(void **state)
     rc_text_free(&text);
 }
 
+static void classes_are_those_of_a_finished_run(void **state)
+{
+    run_file run = five;
+    (void)state;
+    run.done = 2;
+    run_file_write(&run, in_folder("a"));
+    run.done = 5;
+    run.order = 1;
+    run_file_write(&run, in_folder("b"));
+    says(RC_REPORT_HTML, NULL, "Classes, norms and losses are those of class order 1, seed 1.");
+    says(RC_REPORT_HTML, NULL, "class 9 (task 5)");
+}
+
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
 static void a_page_needs_nothing_else(void **state)
@@ -533,6 +546,7 @@ int main(void)
         IN_FOLDER(pages_are_as_they_should_be),
         IN_FOLDER(full_marks_have_the_last_shade),
         IN_FOLDER(what_is_furthest_is_open),
+        IN_FOLDER(classes_are_those_of_a_finished_run),
         IN_FOLDER(commands_stand_once),
         IN_FOLDER(a_page_needs_nothing_else),
         IN_FOLDER(a_page_of_a_hundred_classes_is_small),
