@@ -163,18 +163,40 @@ static bool is_grey(TIFF *tiff)
     return colours == PHOTOMETRIC_MINISBLACK || colours == PHOTOMETRIC_MINISWHITE;
 }
 
+/* libtiff's reader, and the function of it that makes pixels of a strip or a tile. */
+typedef struct raster_reader {
+    TIFFRGBAImage image; /* first: libtiff hands on its address */
+    tileContigRoutine put;
+} raster_reader;
+
+/* Row by row: of a tile that reaches beyond the picture, libtiff takes the pixels that it passes over for bytes where
+ * they are grey or places in a palette. */
+static void put_rows(TIFFRGBAImage *image, uint32_t *out, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
+                     int32_t passed_over, int32_t out_skip, unsigned char *in)
+{
+    const raster_reader *reader = (const raster_reader *)image;
+    int64_t from = ((int64_t)w + passed_over) * image->samplesperpixel * image->bitspersample / 8;
+    int64_t to = (int64_t)w + out_skip;
+    for (uint32_t row = 0; row < h; row++)
+        reader->put(image, out + row * to, x, y + row, w, 1, 0, 0, in + row * from);
+}
+
 static bool read_raster(decoder *d)
 {
-    TIFFRGBAImage reader;
+    raster_reader reader;
     char message[1024] = "";
-    if (!TIFFRGBAImageOK(d->tiff, message) || !TIFFRGBAImageBegin(&reader, d->tiff, 1, message)) {
+    if (!TIFFRGBAImageOK(d->tiff, message) || !TIFFRGBAImageBegin(&reader.image, d->tiff, 1, message)) {
         if (d->message[0] == '\0')
             snprintf(d->message, sizeof d->message, "%.250s", message);
         return false;
     }
-    reader.req_orientation = reader.orientation; /* turning is done for all formats alike */
-    bool read = TIFFRGBAImageGet(&reader, d->raster, (uint32_t)d->image->w, (uint32_t)d->image->h);
-    TIFFRGBAImageEnd(&reader);
+    reader.image.req_orientation = reader.image.orientation; /* turning is done for all formats alike */
+    bool whole_bytes = reader.image.isContig && reader.image.bitspersample >= 8;
+    reader.put = reader.image.put.contig;
+    if (whole_bytes && (is_grey(d->tiff) || reader.image.photometric == PHOTOMETRIC_PALETTE))
+        reader.image.put.contig = put_rows;
+    bool read = TIFFRGBAImageGet(&reader.image, d->raster, (uint32_t)d->image->w, (uint32_t)d->image->h);
+    TIFFRGBAImageEnd(&reader.image);
     return read && d->message[0] == '\0';
 }
 

@@ -232,6 +232,47 @@ def add_webps(folder):
                expected(small))
 
 
+def tiled_tiff(array, colours_of=None):
+    """Without compression, in tiles of 16 x 16. Of two channels the second is transparency. colours_of: (256, 3)."""
+    h, w, channels = array.shape
+    padded = np.zeros((-(-h // 16) * 16, -(-w // 16) * 16, channels), array.dtype)
+    padded[:h, :w] = array
+    tiles = [padded[y:y + 16, x:x + 16].tobytes() for y in range(0, h, 16) for x in range(0, w, 16)]
+    at, place = [], 8
+    for tile in tiles:
+        at.append(place)
+        place += len(tile)
+    short, long = 3, 4
+    entries = [(256, short, [w]), (257, short, [h]), (258, short, [array.itemsize * 8] * channels), (259, short, [1]),
+               (262, short, [3 if colours_of is not None else 2 if channels == 3 else 1]), (277, short, [channels]), (322, short, [16]),
+               (323, short, [16]), (324, long, at), (325, long, [len(tile) for tile in tiles])]
+    if colours_of is not None:
+        entries.insert(6, (320, short, (colours_of.T.astype(int) * 257).reshape(-1).tolist()))
+    if channels == 2:
+        entries.append((338, short, [2]))
+    folder, more, end = b"", b"", place + 2 + 12 * len(entries) + 4
+    for tag, kind, values in entries:
+        data = struct.pack(f"<{len(values)}{'H' if kind == short else 'I'}", *values)
+        if len(data) > 4:
+            more, data = more + data, struct.pack("<I", end + len(more))
+        folder += struct.pack("<HHI", tag, kind, len(values)) + data.ljust(4, b"\0")
+    return (b"II*\0" + struct.pack("<I", place) + b"".join(tiles) + struct.pack("<H", len(entries)) + folder + b"\0" * 4 +
+            more)
+
+
+def add_tiled_tiffs(folder):
+    """Tiles that reach beyond the picture, of pixels of several bytes."""
+    image = Image.fromarray(colours(13, 21))
+    grey, few = np.asarray(image.convert("L")), image.quantize(13)
+    place, alpha = np.asarray(few), (np.arange(13 * 21) % 256).astype(np.uint8).reshape(13, 21)
+    colours_of = np.array(few.getpalette() + [0] * 768, np.uint8)[:768].reshape(-1, 3)
+    folder.add("tiles_rgb.tif", tiled_tiff(np.asarray(image)))
+    folder.add("tiles_grey_16.tif", tiled_tiff((grey.astype("<u2") * 256 + 77)[:, :, None]), 0,
+               expected(image.convert("L")))
+    folder.add("tiles_grey_alpha.tif", tiled_tiff(np.stack([grey, alpha], 2)), 0, expected(image.convert("L")))
+    folder.add("tiles_palette_alpha.tif", tiled_tiff(np.stack([place, alpha], 2), colours_of), 0, expected(few))
+
+
 def add_tiffs(folder):
     array = colours(13, 21)
     image = Image.fromarray(array)
@@ -256,6 +297,7 @@ def add_tiffs(folder):
                                                            compression="tiff_lzw"))
     second = Image.fromarray(255 - colours(12, 18))
     folder.add("pages.tif", saved(small, "TIFF", save_all=True, append_images=[second], compression="tiff_lzw"))
+    add_tiled_tiffs(folder)
 
 
 def gif_header(h, w, palette, background=0):
