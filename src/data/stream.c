@@ -321,7 +321,7 @@ rc_status rc_stream_fetch(rc_stream_reader *r, size_t first, int n, const uint8_
     if (2 * (size_t)n > r->slots || first + (size_t)n > r->count)
         return rc_fail(RC_INTERNAL, "%d pictures from place %zu on were asked for, of %zu", n, first, r->count);
     pthread_mutex_lock(&r->mutex);
-    size_t turn = turn_of(r, first, n), failed = SIZE_MAX;
+    size_t turn = turn_of(r, first, n);
     if (turn == SIZE_MAX) {
         begin_at(r, first, n);
         turn = 0;
@@ -333,15 +333,13 @@ rc_status rc_stream_fetch(rc_stream_reader *r, size_t first, int n, const uint8_
         while (r->ready[t % r->slots] != t + 1)
             pthread_cond_wait(&r->done, &r->mutex);
         r->place[t - turn] = (int32_t)(t % r->slots);
-        if (r->status[t % r->slots] != RC_OK && failed == SIZE_MAX)
-            failed = t;
     }
-    int32_t number = failed != SIZE_MAX ? number_of(r, failed) : 0;
     pthread_mutex_unlock(&r->mutex);
-    if (failed == SIZE_MAX)
-        return RC_OK;
-    /* The message was that of another thread: it is made once more, unless the picture is back. */
-    return make(r, number, r->windows ? &r->rng : NULL, slot_of(r, failed));
+    /* The message of a failure was that of another thread: each is made once more, unless the picture is back. */
+    for (size_t t = turn; t < turn + (size_t)n; t++)
+        if (r->status[t % r->slots] != RC_OK)
+            RC_TRY(make(r, number_of(r, t), r->windows ? &r->rng : NULL, slot_of(r, t)));
+    return RC_OK;
 }
 
 /* ---- once over a split ------------------------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -230,6 +231,33 @@ static void broken_pictures_are_named(void **state)
     rc_dataset_close(&d);
     assert_int_equal(rc_dataset_open("procedural:2", &(rc_data_settings){.stream = true}, &d), RC_INVALID_ARGUMENT);
     data_assert_message("'decode' must be 'memory'");
+}
+
+/* A disk that is away for a moment: all pictures that were lost then are read once more. */
+static void pictures_that_come_back_are_read(void **state)
+{
+    (void)state;
+    enum { AT_ONCE = 3 };
+    static const int32_t order[2 * AT_ONCE] = {-1, -1, -1, 0, 1, 2};
+    uint8_t image[BYTES];
+    const uint8_t *from;
+    const int32_t *place;
+    rc_stream_reader *reader;
+    write_pictures();
+    rc_dataset d = open_set(1);
+    assert_int_equal(rename("set", "away"), 0);
+    SUCCEEDS(rc_stream_open(d.train.stream, AT_ONCE, &reader));
+    SUCCEEDS(rc_stream_expect(reader, order, 2 * AT_ONCE, NULL, 1));
+    SUCCEEDS(rc_stream_fetch(reader, 0, AT_ONCE, &from, &place));
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* meanwhile the thread fails to read the others */
+    assert_int_equal(rename("away", "set"), 0);
+    SUCCEEDS(rc_stream_fetch(reader, AT_ONCE, AT_ONCE, &from, &place));
+    for (int b = 0; b < AT_ONCE; b++) {
+        SUCCEEDS(rc_stream_read(d.train.stream, order[AT_ONCE + b], image));
+        assert_memory_equal(from + (size_t)place[b] * BYTES, image, BYTES);
+    }
+    rc_stream_close(reader);
+    rc_dataset_close(&d);
 }
 
 /* Images of a pack come as they are, and a damaged one is named. */
@@ -532,6 +560,7 @@ int main(void)
         IN_FOLDER(nothing_depends_on_threads),
         IN_FOLDER(fetching_goes_anywhere),
         IN_FOLDER(broken_pictures_are_named),
+        IN_FOLDER(pictures_that_come_back_are_read),
         IN_FOLDER(they_are_scored_as_in_memory),
         IN_FOLDER(packs_are_read_alike),
         IN_FOLDER(a_handle_has_several_orders),
