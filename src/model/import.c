@@ -13,7 +13,7 @@ enum { CHANNELS = 3, FEW = 3, LIST_SIZE = 480, SHAPE_SIZE = 96 };
 /* Without what wrappers put before the names. */
 static const char *bare(const char *name)
 {
-    static const char *const wrapper[] = {"module.", "model.", "backbone."};
+    static const char *const wrapper[] = {"module.", "model.", "backbone.", "_orig_mod."};
     for (size_t i = 0; i < sizeof wrapper / sizeof *wrapper;) {
         size_t length = strlen(wrapper[i]);
         bool found = strncmp(name, wrapper[i], length) == 0;

@@ -130,7 +130,7 @@ static void every_kind_of_file_gives_the_same_model(void **state)
     (void)state;
     published_weights *w = published_weights_make("cifar-resnet20", CLASSES);
     write_weights("archive.pth", w, (torch_style){.inside = "state_dict", .prefix = "module."});
-    write_weights("old.pth", w, (torch_style){.old = true, .prefix = "module.model.backbone."});
+    write_weights("old.pth", w, (torch_style){.old = true, .prefix = "_orig_mod.module.model.backbone."});
     write_safetensors("weights.safetensors", w);
     static const char *const files[] = {"archive.pth", "old.pth", "weights.safetensors"};
     void *bytes[3];
