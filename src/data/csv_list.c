@@ -420,7 +420,7 @@ static rc_status read_tables(const char *path, table *train, table *test, bool *
         return RC_OK;
     RC_TRY(read_table(test));
     *has_test = !test->list.no_classes;
-    return *has_test ? RC_OK
+    return *has_test ? rc_list_leave_other(path, test->path, left_out)
                      : rc_left_out_add(left_out, test->path, "tables without classes",
                                        "a table without a column of classes, which cannot be scored");
 }

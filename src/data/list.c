@@ -100,20 +100,36 @@ static bool is_list_name(const char *name)
     return length > 4 && strcmp(name + length - 4, ".txt") == 0;
 }
 
-rc_status rc_list_find_partner(const char *train, char partner[RC_PATH_SIZE], bool *is_there)
+/* The list that has `part` in place of "train"; none where the name does not begin so. */
+static rc_status find_beside(const char *train, const char *part, char path[RC_PATH_SIZE], bool *is_there)
 {
-    static const char *const parts[] = {"val", "test"};
+    struct stat about;
     const char *base = rc_base_name(train);
     *is_there = false;
-    for (size_t i = 0; i < 2 && begins(base, "train") && !*is_there; i++) {
-        struct stat about;
-        int written = snprintf(partner, RC_PATH_SIZE, "%.*s%s%s", (int)(base - train), train, parts[i], base + 5);
-        if (written >= RC_PATH_SIZE)
-            continue;
-        RC_TRY(rc_file_look(partner, true, &about));
-        *is_there = S_ISREG(about.st_mode);
-    }
+    int written = snprintf(path, RC_PATH_SIZE, "%.*s%s%s", (int)(base - train), train, part,
+                           begins(base, "train") ? base + 5 : "");
+    if (!begins(base, "train") || written >= RC_PATH_SIZE)
+        return RC_OK;
+    RC_TRY(rc_file_look(path, true, &about));
+    *is_there = S_ISREG(about.st_mode);
     return RC_OK;
+}
+
+rc_status rc_list_find_partner(const char *train, char partner[RC_PATH_SIZE], bool *is_there)
+{
+    RC_TRY(find_beside(train, "val", partner, is_there));
+    return *is_there ? RC_OK : find_beside(train, "test", partner, is_there);
+}
+
+rc_status rc_list_leave_other(const char *train, const char *partner, rc_left_out *left_out)
+{
+    char other[RC_PATH_SIZE], reason[RC_PATH_SIZE + 64];
+    bool is_there;
+    RC_TRY(find_beside(train, "test", other, &is_there));
+    if (!is_there || strcmp(other, partner) == 0)
+        return RC_OK;
+    snprintf(reason, sizeof reason, "beside %s, which is read", rc_base_name(partner));
+    return rc_left_out_add(left_out, other, "lists and tables for testing", reason);
 }
 
 /* The list for training in a folder: train_100.txt, or the only train*.txt that has a partner. */
@@ -270,8 +286,10 @@ static rc_status gather(const char *path, const rc_data_settings *settings, rc_d
     }
     RC_TRY(add_list(list, train));
     RC_TRY(rc_list_find_partner(list, partner, &has_partner));
-    if (has_partner)
+    if (has_partner) {
         RC_TRY(add_list(partner, test));
+        RC_TRY(rc_list_leave_other(list, partner, left_out));
+    }
     RC_TRY(name_classes(train, test, dataset));
     if (strcmp(rc_base_name(list), "train_100.txt") == 0 && dataset->classes == 100)
         snprintf(dataset->name, sizeof dataset->name, "imagenet100");

@@ -16,6 +16,8 @@ rc_status rc_list_add(const char *folder, const char *picture, size_t length, in
 
 /* The list for testing that goes with a list for training, if there is one: val or test in place of train. */
 rc_status rc_list_find_partner(const char *train, char partner[RC_PATH_SIZE], bool *is_there);
+/* Where there are both, the one with test is left out. */
+rc_status rc_list_leave_other(const char *train, const char *partner, rc_left_out *left_out);
 
 /* Files of several names count once; a set without a list for testing is split by test_part. */
 rc_status rc_list_split(const rc_data_settings *settings, const rc_dataset *dataset, bool has_test,

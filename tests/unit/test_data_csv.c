@@ -237,6 +237,24 @@ static void tables_come_with_a_partner(void **state)
     rc_dataset_close(&d);
 }
 
+/* Of two partners one is read, and the other named. */
+static void a_second_partner_is_left_out(void **state)
+{
+    (void)state;
+    data_log log;
+    rc_dataset d;
+    write_pictures(4);
+    data_log_start(&log);
+    data_write_text("train.csv", "path,class\np/0.ppm,a\np/1.ppm,b\n");
+    data_write_text("val.csv", "path,class\np/2.ppm,a\n");
+    data_write_text("test.csv", "path,class\np/3.ppm,a\n");
+    data_open("train.csv", &(rc_data_settings){.log = &log.log}, &d);
+    assert_split(&d.test, 1, (int[]){12}, (int[]){0});
+    assert_int_equal(d.left_out, 1);
+    assert_non_null(strstr(log.text, "left out: test.csv (beside val.csv, which is read)\n"));
+    rc_dataset_close(&d);
+}
+
 /* As folders do it: test goes before val, and without either the table is split. A partner has the last word. */
 static void a_table_may_name_its_parts(void **state)
 {
@@ -410,6 +428,7 @@ int main(void)
         cmocka_unit_test(damage_is_told_by_line),
         IN_FOLDER(tables_come_with_a_partner),
         IN_FOLDER(a_table_may_name_its_parts),
+        IN_FOLDER(a_second_partner_is_left_out),
         IN_FOLDER(a_partner_without_classes_is_left_out),
         IN_FOLDER(classes_of_numbers_are_sorted_as_numbers),
         IN_FOLDER(what_a_table_names_is_checked),

@@ -468,7 +468,9 @@ static void lists_come_in_pairs(void **state)
         assert_reds(&d, &d.train, 3, (int[]){11, 20, 10});
         assert_reds(&d, &d.test, 2, (int[]){50, 51});
         assert_int_equal(d.test.labels[0], 1);
+        assert_int_equal(d.left_out, i); /* what stands beside the list for validation */
         rc_dataset_close(&d);
+        data_write_text("root/test_2.txt", "val/a0.ppm 1\n");
     }
     data_write_text("root/val_2.txt", "val/a0.ppm 1\nval/missing.ppm 0\n");
     data_assert_refused("root", NULL, RC_IO, "val/missing.ppm");

@@ -503,16 +503,20 @@ static void lists_are_told(void **state)
     data_write_text("l/val_3.txt", "v/a.ppm 3\n");
     TOLD("l", &(rc_data_settings){.test_part = 0.5},
          "log: 3 training and 1 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
+         "warning: left out: l/test_3.txt (beside val_3.txt, which is read)\n"
+         "warning: left out in all: 1 (lists and tables for testing: 1)\n"
          "list list 4x4x3 'n1' '1' 'n2' '3'\n"
          "train: 20=2 11=0 10=0\n"
          "test: 30=3\n"
-         "seen 3 4x4 same, mean 0.0536 +- 0.0176, broken 0, left out 0, no pictures 0");
+         "seen 3 4x4 same, mean 0.0536 +- 0.0176, broken 0, left out 1, no pictures 0");
     TOLD("l/train_3.txt", &(rc_data_settings){.format = "list", .per_class = 1},
          "log: 2 training and 1 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
+         "warning: left out: l/test_3.txt (beside val_3.txt, which is read)\n"
+         "warning: left out in all: 1 (lists and tables for testing: 1)\n"
          "list list 4x4x3 'n1' '1' 'n2' '3'\n"
          "train: 20=2 11=0\n"
          "test: 30=3\n"
-         "seen 2 4x4 same, mean 0.0608 +- 0.0176, broken 0, left out 0, no pictures 0");
+         "seen 2 4x4 same, mean 0.0608 +- 0.0176, broken 0, left out 1, no pictures 0");
     TOLD("l/test_3.txt", NULL,
          "log: 1 training and 0 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "list list 4x4x3 '0' '1' 'v'\n"
