@@ -148,12 +148,17 @@ static rc_status check_parts(const decoder *d)
 }
 
 /* libtiff multiplies colours by a transparency of this kind; a channel of unknown use it leaves alone. */
-static bool drop_transparency(TIFF *tiff)
+static rc_status drop_transparency(const decoder *d)
 {
-    uint16_t count = 0, *kind = NULL, unknown[1] = {EXTRASAMPLE_UNSPECIFIED};
-    if (!TIFFGetFieldDefaulted(tiff, TIFFTAG_EXTRASAMPLES, &count, &kind) || count != 1)
-        return true;
-    return TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, 1, unknown) != 0;
+    uint16_t count = 0, *kind = NULL;
+    if (!TIFFGetFieldDefaulted(d->tiff, TIFFTAG_EXTRASAMPLES, &count, &kind) || count == 0)
+        return RC_OK;
+    uint16_t *unknown = rc_alloc_zeroed(NULL, count, sizeof *unknown); /* EXTRASAMPLE_UNSPECIFIED */
+    if (unknown == NULL)
+        return RC_OUT_OF_MEMORY;
+    int set = TIFFSetField(d->tiff, TIFFTAG_EXTRASAMPLES, count, unknown);
+    rc_free(NULL, unknown);
+    return set != 0 ? RC_OK : failed(d);
 }
 
 static bool is_grey(TIFF *tiff)
@@ -218,7 +223,8 @@ static rc_status decode(decoder *d)
     if (d->raster == NULL)
         return RC_OUT_OF_MEMORY;
     RC_TRY(rc_image_check_memory(d->image));
-    if (!drop_transparency(d->tiff) || !read_raster(d))
+    RC_TRY(drop_transparency(d));
+    if (!read_raster(d))
         return failed(d);
     uint8_t *out = d->image->pixels;
     for (size_t i = 0; i < pixels; i++) {

@@ -233,8 +233,10 @@ def add_webps(folder):
 
 
 def tiled_tiff(array, colours_of=None):
-    """Without compression, in tiles of 16 x 16. Of two channels the second is transparency. colours_of: (256, 3)."""
+    """Without compression, in tiles of 16 x 16. The first channel behind grey or colours is transparency. colours_of:
+    (256, 3)."""
     h, w, channels = array.shape
+    others = channels - (3 if channels >= 3 else 1)
     padded = np.zeros((-(-h // 16) * 16, -(-w // 16) * 16, channels), array.dtype)
     padded[:h, :w] = array
     tiles = [padded[y:y + 16, x:x + 16].tobytes() for y in range(0, h, 16) for x in range(0, w, 16)]
@@ -243,13 +245,14 @@ def tiled_tiff(array, colours_of=None):
         at.append(place)
         place += len(tile)
     short, long = 3, 4
+    meaning = 3 if colours_of is not None else 2 if channels >= 3 else 1
     entries = [(256, short, [w]), (257, short, [h]), (258, short, [array.itemsize * 8] * channels), (259, short, [1]),
-               (262, short, [3 if colours_of is not None else 2 if channels == 3 else 1]), (277, short, [channels]), (322, short, [16]),
-               (323, short, [16]), (324, long, at), (325, long, [len(tile) for tile in tiles])]
+               (262, short, [meaning]), (277, short, [channels]), (322, short, [16]), (323, short, [16]), (324, long, at),
+               (325, long, [len(tile) for tile in tiles])]
     if colours_of is not None:
         entries.insert(6, (320, short, (colours_of.T.astype(int) * 257).reshape(-1).tolist()))
-    if channels == 2:
-        entries.append((338, short, [2]))
+    if others > 0:
+        entries.append((338, short, [2] + [0] * (others - 1)))
     folder, more, end = b"", b"", place + 2 + 12 * len(entries) + 4
     for tag, kind, values in entries:
         data = struct.pack(f"<{len(values)}{'H' if kind == short else 'I'}", *values)
@@ -270,6 +273,7 @@ def add_tiled_tiffs(folder):
     folder.add("tiles_grey_16.tif", tiled_tiff((grey.astype("<u2") * 256 + 77)[:, :, None]), 0,
                expected(image.convert("L")))
     folder.add("tiles_grey_alpha.tif", tiled_tiff(np.stack([grey, alpha], 2)), 0, expected(image.convert("L")))
+    folder.add("tiles_rgb_alpha_more.tif", tiled_tiff(np.dstack([np.asarray(image), alpha, grey])), 0, expected(image))
     folder.add("tiles_palette_alpha.tif", tiled_tiff(np.stack([place, alpha], 2), colours_of), 0, expected(few))
 
 
