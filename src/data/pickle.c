@@ -12,6 +12,7 @@ const char *const rc_pickle_kind_names[] = {"None",      "a number",     "a numb
 /* The functions and types that may be named. */
 typedef enum function {
     RECONSTRUCT,
+    FROM_BUFFER,
     NDARRAY,
     DTYPE,
     ENCODE,
@@ -29,6 +30,8 @@ static const struct {
 } functions[] = {
     {"numpy.core.multiarray", "_reconstruct", RECONSTRUCT},
     {"numpy._core.multiarray", "_reconstruct", RECONSTRUCT},
+    {"numpy.core.numeric", "_frombuffer", FROM_BUFFER},
+    {"numpy._core.numeric", "_frombuffer", FROM_BUFFER},
     {"numpy", "ndarray", NDARRAY},
     {"numpy", "dtype", DTYPE},
     {"_codecs", "encode", ENCODE},
@@ -212,9 +215,11 @@ static rc_status push_real(rc_pickle *p, size_t size)
 /* A string with its length before it, in `size` bytes. */
 static rc_status push_string(rc_pickle *p, int size)
 {
-    uint32_t length;
-    RC_TRY(take_number(p, size, &length));
-    if (length > p->size - p->at)
+    uint32_t length, more = 0;
+    RC_TRY(take_number(p, size < 4 ? size : 4, &length));
+    if (size > 4)
+        RC_TRY(take_number(p, size - 4, &more));
+    if (more > 0 || length > p->size - p->at)
         return damaged(p, "a string longer than the file");
     rc_pickle_node text = {.kind = RC_PICKLE_STRING, .text = p->data + p->at, .length = length};
     p->at += length;
@@ -359,6 +364,45 @@ static rc_status encode(rc_pickle *p, const rc_pickle_node *arguments, rc_pickle
     return RC_OK;
 }
 
+static bool is_dimension(const rc_pickle_node *value)
+{
+    return value->kind == RC_PICKLE_INTEGER && value->integer >= 0 && value->integer <= INT_MAX;
+}
+
+/* The bytes of an array must fill its shape. */
+static rc_status fill_array(const rc_pickle *p, rc_pickle_node *array, const rc_pickle_node *shape,
+                            const rc_pickle_node *type, const rc_pickle_node *bytes, bool fortran)
+{
+    if (shape->kind != RC_PICKLE_TUPLE || shape->count < 1 || shape->count > 2 || type->kind != RC_PICKLE_TYPE ||
+        bytes->kind != RC_PICKLE_STRING)
+        return damaged(p, "an array that is not (rows, columns) of bytes");
+    const rc_pickle_node *rows = rc_pickle_element(p, shape, 0), *columns = rc_pickle_element(p, shape, 1);
+    if (!is_dimension(rows) || (shape->count == 2 && !is_dimension(columns)))
+        return damaged(p, "an array without a proper shape");
+    size_t size = 0;
+    array->rows = (int)rows->integer;
+    array->columns = shape->count == 2 ? (int)columns->integer : 1;
+    array->fortran = fortran;
+    array->text = bytes->text;
+    array->length = bytes->length;
+    if (rc_size_mul((size_t)array->rows, (size_t)array->columns, &size) && size == array->length)
+        return RC_OK;
+    array->rows = array->columns = 0;
+    return damaged(p, "an array whose bytes do not fill its shape");
+}
+
+/* _frombuffer(bytes, type, shape, "C" or "F"): how arrays are written from protocol 5 on. */
+static rc_status from_buffer(const rc_pickle *p, const rc_pickle_node *arguments, rc_pickle_node *result)
+{
+    const rc_pickle_node *order = rc_pickle_element(p, arguments, 3);
+    bool fortran = order->kind == RC_PICKLE_STRING && rc_pickle_is_text(order->text, order->length, "F");
+    if (!fortran && (order->kind != RC_PICKLE_STRING || !rc_pickle_is_text(order->text, order->length, "C")))
+        return damaged(p, "an array in another order than C or F");
+    result->kind = RC_PICKLE_ARRAY;
+    return fill_array(p, result, rc_pickle_element(p, arguments, 2), rc_pickle_element(p, arguments, 1),
+                      rc_pickle_element(p, arguments, 0), fortran);
+}
+
 /* ---- PyTorch's tensors ------------------------------------------------------------------------------------------ */
 
 /* The tuple on top, ("storage", type, key, device, elements), names numbers that lie elsewhere in the file. */
@@ -434,6 +478,8 @@ static rc_status reduce(rc_pickle *p)
         if (type->kind != RC_PICKLE_STRING || !rc_pickle_is_text(type->text, type->length, "u1"))
             return damaged(p, "an array of something else than unsigned bytes");
         result.kind = RC_PICKLE_TYPE;
+    } else if (what->integer == FROM_BUFFER) {
+        RC_TRY(from_buffer(p, arguments, &result));
     } else if (what->integer == ENCODE) {
         RC_TRY(encode(p, arguments, &result));
     } else {
@@ -441,11 +487,6 @@ static rc_status reduce(rc_pickle *p)
     }
     p->stack.used -= 2;
     return push_node(p, &result);
-}
-
-static bool is_dimension(const rc_pickle_node *value)
-{
-    return value->kind == RC_PICKLE_INTEGER && value->integer >= 0 && value->integer <= INT_MAX;
 }
 
 /* array.__setstate__((version, shape, type, columns first?, bytes)), type.__setstate__(...), and the attributes of an
@@ -461,25 +502,11 @@ static rc_status build(rc_pickle *p)
     if (state->kind != RC_PICKLE_TUPLE || (target->kind != RC_PICKLE_ARRAY && target->kind != RC_PICKLE_TYPE))
         return damaged(p, "a state for something that takes none");
     if (target->kind == RC_PICKLE_ARRAY) {
-        const rc_pickle_node *shape = rc_pickle_element(p, state, 1), *bytes = rc_pickle_element(p, state, 4),
-                             *fortran = rc_pickle_element(p, state, 3);
-        if (shape->kind != RC_PICKLE_TUPLE || shape->count < 1 || shape->count > 2 ||
-            rc_pickle_element(p, state, 2)->kind != RC_PICKLE_TYPE || fortran->kind != RC_PICKLE_INTEGER ||
-            bytes->kind != RC_PICKLE_STRING)
+        const rc_pickle_node *fortran = rc_pickle_element(p, state, 3);
+        if (fortran->kind != RC_PICKLE_INTEGER)
             return damaged(p, "an array that is not (rows, columns) of bytes");
-        const rc_pickle_node *rows = rc_pickle_element(p, shape, 0), *columns = rc_pickle_element(p, shape, 1);
-        if (!is_dimension(rows) || (shape->count == 2 && !is_dimension(columns)))
-            return damaged(p, "an array without a proper shape");
-        size_t size = 0;
-        target->rows = (int)rows->integer;
-        target->columns = shape->count == 2 ? (int)columns->integer : 1;
-        target->fortran = fortran->integer != 0;
-        target->text = bytes->text;
-        target->length = bytes->length;
-        if (!rc_size_mul((size_t)target->rows, (size_t)target->columns, &size) || size != target->length) {
-            target->rows = target->columns = 0;
-            return damaged(p, "an array whose bytes do not fill its shape");
-        }
+        RC_TRY(fill_array(p, target, rc_pickle_element(p, state, 1), rc_pickle_element(p, state, 2),
+                          rc_pickle_element(p, state, 4), fortran->integer != 0));
     }
     p->stack.used--;
     return RC_OK;
@@ -509,6 +536,7 @@ static rc_status execute(rc_pickle *p, uint8_t instruction)
     case 'T': /* 8-bit string, bytes, UTF-8 */
     case 'B':
     case 'X': return push_string(p, 4);
+    case 0x96: return push_string(p, 8); /* bytes that may be changed */
     case 0x95: return skip_frame(p);
     case 'c': return take_function(p);
     case 0x93: return find_function(p);

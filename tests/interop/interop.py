@@ -239,7 +239,7 @@ def cifar_batch(rng, count, classes, keys):
 
 def cifar(folder):
     rng = np.random.default_rng(2)
-    for protocol in (2, 3):
+    for protocol in (2, 3, 4, 5):
         for order in "CF":
             root = folder / f"cifar-{protocol}-{order}" / "cifar-100-python"
             root.mkdir(parents=True)

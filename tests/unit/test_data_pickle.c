@@ -33,9 +33,11 @@ static rc_pickle *parse(program p)
     return pickle;
 }
 
-/* Parts of programs: an array without a state, the type of unsigned bytes, and a storage of numbers. */
+/* Parts of programs: an array without a state, the type of unsigned bytes, what makes an array of its bytes, and a
+ * storage of numbers. */
 #define ARRAY   "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\205U\1b\207R"
 #define BYTES   "cnumpy\ndtype\nU\2u1K\0K\1\207R"
+#define BUFFER  "cnumpy._core.numeric\n_frombuffer\n"
 #define STORAGE "(U\7storagectorch\nFloatStorage\nU\2k7U\3cpuK\4tQ"
 #define TENSOR  "ctorch._utils\n_rebuild_tensor_v2\n"
 
@@ -85,6 +87,9 @@ static const struct {
     {P("}U\4abc"), NEAR("a string longer than the file", 5)},
     {P("}X\4\0\0\0abc"), NEAR("a string longer than the file", 8)},
     {P("}T\377\377\377\377."), NEAR("a string longer than the file", 8)},
+    {P("}\226\4\0\0\0\0\0\0\0abc"), NEAR("a string longer than the file", 12)},
+    {P("}\226\1\0\0\0\1\0\0\0abc"), NEAR("a string longer than the file", 12)},
+    {P("}\226\1\0\0\0\0\0\0"), NEAR("unexpected end", 8)},
     {P("}e."), NEAR("no mark", 4)},
     {P("}u."), NEAR("no mark", 4)},
     {P("}t."), NEAR("no mark", 4)},
@@ -162,6 +167,12 @@ static const struct {
     {P(ARRAY "(K\1K\2K\2\206" BYTES "\211U\3abctb."), NEAR("an array whose bytes do not fill its shape", 100)},
     {P(ARRAY "(K\1J\377\377\377\177K\2\206" BYTES "\211U\2abtb."),
      NEAR("an array whose bytes do not fill its shape", 102)},
+    {P(BUFFER "(C\2ab" BYTES "K\2\205U\1AtR."), NEAR("an array in another order than C or F", 71)},
+    {P(BUFFER "(C\2ab" BYTES "K\2\205NtR."), NEAR("an array in another order than C or F", 69)},
+    {P(BUFFER "(C\2ab" BYTES "K\2U\1CtR."), NEAR("an array that is not (rows, columns) of bytes", 70)},
+    {P(BUFFER "(K\2" BYTES "K\2\205U\1CtR."), NEAR("an array that is not (rows, columns) of bytes", 69)},
+    {P(BUFFER "(C\2abNK\2\205U\1CtR."), NEAR("an array that is not (rows, columns) of bytes", 49)},
+    {P(BUFFER "(C\2ab" BYTES "K\3\205U\1CtR."), NEAR("an array whose bytes do not fill its shape", 71)},
     {P("Q."), NEAR("a name of something that is no storage of numbers", 3)},
     {P("](K\1e\205Q."), NEAR("a name of something that is no storage of numbers", 9)},
     {P("[Q."), NEAR("an instruction that data does not need", 3)},
@@ -409,6 +420,10 @@ static void arrays_have_rows_and_columns(void **state)
         (program)P("}U\1acnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\205U\1b\207R(K\1K\0K\3\206"
                    "cnumpy\ndtype\nU\2u1K\0K\1\207R(K\3U\1|tb\211U\0tbs."),
         (rc_pickle_array){0, 3, 3, 1, bytes});
+    assert_array((program)P("}U\1a" BUFFER "(\226\6\0\0\0\0\0\0\0abcdef" BYTES "K\2K\3\206U\1CtRs."),
+                 (rc_pickle_array){2, 3, 3, 1, bytes});
+    assert_array((program)P("}U\1acnumpy.core.numeric\n_frombuffer\n(C\6abcdef" BYTES "K\2K\3\206U\1FtRs."),
+                 (rc_pickle_array){2, 3, 1, 2, bytes});
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
