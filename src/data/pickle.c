@@ -257,6 +257,29 @@ static rc_status take_line(rc_pickle *p, const uint8_t **line, size_t *length)
     return RC_OK;
 }
 
+/* A number as text, as Python 2 writes those of more than 4 bytes. One that needs more than 8 is not kept. */
+static rc_status push_text_integer(rc_pickle *p)
+{
+    const uint8_t *line;
+    size_t length;
+    int64_t value = 0;
+    bool fits = true;
+    RC_TRY(take_line(p, &line, &length));
+    bool negative = length > 0 && line[0] == '-';
+    if (length == (size_t)negative)
+        return damaged(p, "a number without digits");
+    for (size_t i = negative; i < length; i++) { /* below zero, because there is one more number there */
+        int digit = line[i] - '0';
+        if (digit < 0 || digit > 9)
+            return damaged(p, "a number of something else than digits");
+        fits = fits && value >= (INT64_MIN + digit) / 10;
+        value = fits ? value * 10 - digit : 0;
+    }
+    fits = fits && (negative || value > INT64_MIN);
+    return push_node(p, fits ? &(rc_pickle_node){.kind = RC_PICKLE_INTEGER, .integer = negative ? value : -value}
+                             : &(rc_pickle_node){.kind = RC_PICKLE_REAL});
+}
+
 static rc_status push_function(rc_pickle *p, const uint8_t *module, size_t module_length, const uint8_t *name,
                                size_t name_length)
 {
@@ -529,6 +552,7 @@ static rc_status execute(rc_pickle *p, uint8_t instruction)
     case 'M': return push_integer(p, 2);
     case 'J': return push_integer(p, 4);
     case 0x8A: return push_long(p);
+    case 'I': return push_text_integer(p);
     case 'G': return push_real(p, 8);
     case 'U': /* 8-bit string, bytes, UTF-8: short */
     case 'C':

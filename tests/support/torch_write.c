@@ -132,6 +132,10 @@ static bytes write_pickle(const rc_named_tensor *tensors, int count, const torch
         put_text(&b, "s");
         put_string(&b, "seed", style->framed);
         put(&b, "\x8A\x09\1\2\3\4\5\6\7\x80\0s", 12); /* 2^63 and more */
+        if (style->python2) {                         /* optimisers had addresses there */
+            put_string(&b, "params", false);
+            put_text(&b, "](I139979253349104\nes");
+        }
         put_string(&b, style->inside, style->framed);
     }
     put_function(&b, "collections", "OrderedDict", style->framed);

@@ -9,7 +9,7 @@ typedef struct torch_style {
     bool deflated;      /* entries of the archive */
     bool large;         /* zip64: every size and place in the wide fields that archives of more than 4 GB have */
     bool framed;        /* pickles of protocol 4, not 2 */
-    bool python2;       /* dictionaries are made of lists of pairs */
+    bool python2;       /* dictionaries are made of lists of pairs, long numbers are texts */
     const char *inside; /* key of the dictionary that holds the state_dict; NULL: it is bare */
     const char *prefix; /* before every name; NULL: none */
 } torch_style;

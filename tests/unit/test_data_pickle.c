@@ -119,6 +119,13 @@ static const struct {
     {P("}\212\11."), NEAR("unexpected end", 5)},
     {P("}\212\3\1\1"), NEAR("unexpected end", 5)},
     {P("\212\11\0\0\0\0\0\0\0\200\0."), NO_DICTIONARY("a number")},
+    {P("I9223372036854775808\n."), NO_DICTIONARY("a number")},
+    {P("I-92233720368547758080000\n."), NO_DICTIONARY("a number")},
+    {P("}I12"), NEAR("unexpected end", 4)},
+    {P("}I\n."), NEAR("a number without digits", 5)},
+    {P("}I-\n."), NEAR("a number without digits", 6)},
+    {P("}I1-\n."), NEAR("a number of something else than digits", 7)},
+    {P("}I1.5\n."), NEAR("a number of something else than digits", 8)},
     {P("\223."), NEAR("a function whose name is no string", 3)},
     {P("U\1x\223."), NEAR("a function whose name is no string", 6)},
     {P("U\1x}\223."), NEAR("a function whose name is no string", 7)},
@@ -297,6 +304,9 @@ static void every_instruction_makes_its_value(void **state)
     assert_list(
         (program)P("}U\1a](\212\0\212\1\377\212\1\177\212\2\0\200\212\7\1\2\3\4\5\6\7\212\10\1\2\3\4\5\6\7\200es."),
         "0 -1 127 -32768 1976943448883713 -9221395093405892095 ");
+    assert_list((program)P("}U\1a](I140234567890123\nI-5000000000\nI9223372036854775807\nI-9223372036854775808\n"
+                           "I007\nes."),
+                "140234567890123 -5000000000 9223372036854775807 -9223372036854775808 7 ");
     assert_list((program)P("}U\1a](U\2abC\1c\214\0T\3\0\0\0defB\1\0\0\0gX\2\0\0\0\303\251es."),
                 "'ab' 'c' '' 'def' 'g' '\u00e9' ");
     assert_list((program)P("}U\1a]K\1aK\2as."), "1 2 ");
