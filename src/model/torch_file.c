@@ -250,6 +250,12 @@ static rc_status check_byte_order(const rc_torch_file *f)
                          f->name);
 }
 
+/* Whole nets, options of a script and numbers of numpy are what people save beside weights, or in place of them. */
+static rc_status advise(rc_status status)
+{
+    return status == RC_UNSUPPORTED ? rc_fail(status, "%s; save the net's state_dict() alone", rc_message()) : status;
+}
+
 static rc_status read_archive(rc_torch_file *f, const uint8_t *bytes, size_t size)
 {
     const uint8_t *text;
@@ -260,7 +266,7 @@ static rc_status read_archive(rc_torch_file *f, const uint8_t *bytes, size_t siz
     RC_TRY(find_pickle(f, &index));
     RC_TRY(check_byte_order(f));
     RC_TRY(rc_zip_read(f->zip, index, &text, &length));
-    RC_TRY(rc_pickle_parse(f->name, text, length, &pickle));
+    RC_TRY(advise(rc_pickle_parse(f->name, text, length, &pickle)));
     rc_status status = take_tensors(f, pickle);
     rc_pickle_free(pickle);
     return status;
@@ -292,7 +298,7 @@ typedef struct place {
 static rc_status next_pickle(const rc_torch_file *f, place *p, rc_pickle **pickle)
 {
     size_t used;
-    RC_TRY(rc_pickle_parse_first(f->name, p->bytes + p->at, p->size - p->at, &used, pickle));
+    RC_TRY(advise(rc_pickle_parse_first(f->name, p->bytes + p->at, p->size - p->at, &used, pickle)));
     p->at += used;
     return RC_OK;
 }

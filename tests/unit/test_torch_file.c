@@ -146,6 +146,7 @@ static void names_what_it_does_not_call(void **state)
     } cases[] = {{"module.pth", "asks for torch.nn.modules.linear.Linear, which recollect does not call"},
                  {"module4.pth", "asks for torch.nn.modules.linear.Linear, which recollect does not call"},
                  {"namespace.pth", "asks for argparse.Namespace"},
+                 {"namespace.pth", "executes nothing; save the net's state_dict() alone"},
                  {"empty.pth", "holds no tensors; expected the state_dict() of a net"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[256];
