@@ -96,6 +96,15 @@ static void add_string(header *h, const char *text)
     add_bytes(h, "\"", 1);
 }
 
+/* Does C have names such as CHAR_WIDTH or MAX_INPUT, which the header's own would be? */
+static bool is_taken(const char *name)
+{
+    static const char taken[] = "bool char int intmax intptr llong long max ptrdiff schar shrt sig_atomic size uchar "
+                                "uint uintmax uintptr ullong ulong ushrt wchar wint int8 int16 int32 int64 uint8 "
+                                "uint16 uint32 uint64";
+    return rc_ascii_among(name, taken);
+}
+
 /* The name of the file becomes part of identifiers: a letter, then letters, digits and single underscores. */
 static void take_name(header *h, const char *path)
 {
@@ -112,8 +121,8 @@ static void take_name(header *h, const char *path)
     while (used > 0 && h->name[used - 1] == '_')
         used--;
     h->name[used] = '\0';
-    if (used == 0)
-        snprintf(h->name, sizeof h->name, "model");
+    if (used == 0 || is_taken(h->name))
+        snprintf(h->name + used, sizeof h->name - used, "%smodel", used > 0 ? "_" : "");
     for (size_t i = 0; i < sizeof h->name; i++)
         h->upper[i] = rc_ascii_upper(h->name[i]);
 }

@@ -465,6 +465,31 @@ static void a_header_has_the_bits_of_the_reference(void **state)
     }
 }
 
+/* CHAR_WIDTH, SIZE_WIDTH and MAX_INPUT are the system's. */
+static void a_header_takes_no_name_of_c(void **state)
+{
+    (void)state;
+    static const char *const files[][2] = {{"char.h", "#define CHAR_MODEL_IMPLEMENTATION"},
+                                           {"Size.h", "#define SIZE_MODEL_IMPLEMENTATION"},
+                                           {"max.h", "#define MAX_MODEL_IMPLEMENTATION"},
+                                           {"chars.h", "#define CHARS_IMPLEMENTATION"}};
+    subject s;
+    make_subject(&s, false);
+    for (int i = 0; i < 4; i++) {
+        char *text, command[512];
+        size_t size;
+        SUCCEEDS(rc_export_c_header(&s.e, in_folder(files[i][0]), true));
+        SUCCEEDS(rc_file_read(path, 1 << 20, &text, &size));
+        assert_non_null(strstr(text, files[i][1]));
+        rc_free(NULL, text);
+        snprintf(command, sizeof command, "cc -fsyntax-only -D_GNU_SOURCE -include limits.h -x c '%s'", path);
+        if (getenv("RECOLLECT_TEST_LIGHT") == NULL)
+            assert_int_equal(system(command), 0);
+        remove(path);
+    }
+    drop_subject(&s);
+}
+
 /* It says what its logits are. */
 static void a_header_tells_of_the_temperature(void **state)
 {
@@ -642,6 +667,7 @@ int main(void)
         cmocka_unit_test(numbers_are_written_as_the_format_has_them),
         cmocka_unit_test(a_graph_has_every_layer),
         cmocka_unit_test(a_header_has_the_bits_of_the_reference),
+        cmocka_unit_test(a_header_takes_no_name_of_c),
         cmocka_unit_test(a_header_tells_of_the_temperature),
         cmocka_unit_test(a_header_tells_how_pictures_are_prepared),
         cmocka_unit_test(tensors_have_the_names_of_the_published_net),
