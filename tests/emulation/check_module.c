@@ -879,6 +879,26 @@ static void test_large_layers_without_wgmma(void **state)
     assert_int_equal(unsetenv("RECOLLECT_EMULATED_DEVICE"), 0);
 }
 
+/* So do cards that have it, where the code is that of sm_90 and not of sm_90a: a product would trap. */
+static void test_code_without_wgmma(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    assert_int_equal(setenv("RECOLLECT_EMULATED_WGMMA", "none", 1), 0);
+    must_open("cuda:bf16", &be);
+    assert_string_equal(be->about.isa, "sm_90 bf16 no wgmma");
+    rc_backend_close(be);
+    check_case("conv_forward_large", 1, true, 14);
+    check_case("conv_backward_data_large", 1, true, 13);
+    check_case("conv_backward_weight_large", 1, true, 13);
+    assert_int_equal(setenv("RECOLLECT_EMULATED_DEVICE", "sm_100", 1), 0);
+    must_open("cuda:fp32", &be);
+    assert_string_equal(be->about.isa, "sm_100 fp32"); /* such a card has none in any code */
+    rc_backend_close(be);
+    assert_int_equal(unsetenv("RECOLLECT_EMULATED_DEVICE"), 0);
+    assert_int_equal(unsetenv("RECOLLECT_EMULATED_WGMMA"), 0);
+}
+
 /* Weight gradients of first layers, finished and pending; with two tiles of channels; and in parts. */
 static void test_first_layers(void **state)
 {
@@ -1203,6 +1223,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_finished_layers),
         cmocka_unit_test(test_large_layers_in_parts),
         cmocka_unit_test(test_large_layers_without_wgmma),
+        cmocka_unit_test(test_code_without_wgmma),
         cmocka_unit_test(test_first_layers),
         cmocka_unit_test(test_chains),
         cmocka_unit_test(test_chains_that_share_blocks),

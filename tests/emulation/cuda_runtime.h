@@ -12,6 +12,7 @@
  * not set: sm_80, sm_86, sm_89, sm_100, sm_120. RECOLLECT_EMULATED_MULTIPROCESSORS is how many it has, 1 if it is not
  * set: large layers are cut into so many parts. RECOLLECT_EMULATED_LAUNCHES names a file that gets a line for every
  * kernel, the types of its parameters; then no kernel is run: that shows which ones the largest steps would take.
+ * RECOLLECT_EMULATED_WGMMA=none: the code is that of sm_90, whose products of wgmma trap, and not of sm_90a.
  * RECOLLECT_EMULATED_CARDS is the number of cards, 1 if it is not set; RECOLLECT_EMULATED_BYTES the memory of each.
  * RECOLLECT_EMULATED_STREAMS=late lets streams do nothing before somebody waits for them. */
 #ifndef RC_EMULATION_CUDA_RUNTIME_H

@@ -104,7 +104,7 @@ typedef struct rc_cuda {
     rc_backend table; /* first, so that an rc_backend * is an rc_cuda * */
     rc_module_host host;
     bool bf16;  /* activations; otherwise float */
-    bool wgmma; /* the card has the products of product/wgmma.cuh: sm_90 alone */
+    bool wgmma; /* the card has the products of product/wgmma.cuh, and the code, too: sm_90 alone */
     bool early; /* kernels may begin while the one before ends: sm_90 and newer */
     bool meets; /* blocks of a kernel may wait for one another: no other process has kernels beside it (MPS) */
     int multiprocessors;

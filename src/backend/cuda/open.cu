@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cuda/convolution/pack.h"
+#include "backend/cuda/product/wgmma.cuh"
 
 static void cuda_destroy(rc_backend *be)
 {
@@ -110,6 +111,26 @@ static rc_status take_memory(rc_cuda *cuda)
     return status == RC_OK ? rc_cuda_reserve(cuda, LEAST_WORKSPACE) : status;
 }
 
+__global__ static void ask_kernel(int *products)
+{
+    *products = has_products();
+}
+
+/* The first kernel, so that who has no code for the card hears of it now. The code may be that of sm_90, which has no
+ * wgmma. */
+static rc_status ask_card(rc_cuda *cuda)
+{
+    static const char operation[] = "opening the GPU";
+    int products = 0, *answer = (int *)rc_cuda_workspace(cuda, sizeof *answer, operation);
+    rc_cuda_launch(cuda, operation, ask_kernel, dim3(1), 1, 0, answer);
+    cuda->table.read_bytes(&cuda->table, &products, answer, sizeof products);
+    if (cuda->wgmma && !products) {
+        cuda->wgmma = false;
+        snprintf(cuda->isa, sizeof cuda->isa, "sm_90 %s no wgmma", cuda->table.about.precision);
+    }
+    return cuda->table.sync(&cuda->table);
+}
+
 /* One training run leaves a tenth of a GPU idle in some of its stages, which one more takes; five were seen to gain
  * nothing. Small layers keep few of its tensor cores busy, so that they stay far below the peak. */
 static void describe(rc_cuda *cuda)
@@ -191,6 +212,8 @@ rc_status rc_cuda_open(const rc_module_host *host, const rc_module_settings *set
         fill_table(cuda);
         status = take_memory(cuda);
     }
+    if (status == RC_OK)
+        status = ask_card(cuda);
     if (status != RC_OK) {
         cuda_destroy(&cuda->table);
         return status;

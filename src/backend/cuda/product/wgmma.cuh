@@ -11,7 +11,18 @@
 
 #include "backend/cuda/product/operand.cuh"
 
-/* Cards other than sm_90 compile what follows and never run it: the host asks for the card first. */
+/* Is this the code of sm_90a? That of sm_90, which a build for a card of that kind may have instead, has no such
+ * products. */
+__device__ inline bool has_products()
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    return true;
+#else
+    return false;
+#endif
+}
+
+/* Other code has what follows and never runs it: the host asks the card first (open.cu). */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define RC_WGMMA(...) asm volatile(__VA_ARGS__)
 #else

@@ -11,6 +11,13 @@
 #include "backend/cuda/product/operand.cuh"
 #include "groups.h"
 
+/* RECOLLECT_EMULATED_WGMMA: `none`, where the code is that of sm_90, whose products trap. */
+inline bool has_products()
+{
+    const char *wgmma = getenv("RECOLLECT_EMULATED_WGMMA");
+    return !wgmma || strcmp(wgmma, "none") != 0;
+}
+
 /* All warps of a block call it equally often. */
 inline void join_four_warps()
 {
@@ -89,6 +96,10 @@ typedef emulated_groups<emulated_product> emulated_products;
 
 inline void begin_product(float *d, int n, unsigned long long a, unsigned long long b, bool inner_rows)
 {
+    if (!has_products()) {
+        fprintf(stderr, "a product of wgmma in code that has none\n");
+        abort();
+    }
     for (unsigned long long bits : {a, b})
         if (bits >> 62 != 1 || (bits >> 46 & 0xffff) != 0) {
             fprintf(stderr, "the emulation knows no such operand of wgmma\n");
