@@ -111,20 +111,32 @@ static rc_status take_memory(rc_cuda *cuda)
     return status == RC_OK ? rc_cuda_reserve(cuda, LEAST_WORKSPACE) : status;
 }
 
-__global__ static void ask_kernel(int *products)
+/* What the code has that the card runs, which may be that of an older one. */
+struct card_code {
+    int waits;    /* for the kernel before: wait_for_kernel_before() is something */
+    int products; /* wgmma.cuh */
+};
+
+__global__ static void ask_kernel(card_code *code)
 {
-    *products = has_products();
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+    code->waits = false;
+#else
+    code->waits = true;
+#endif
+    code->products = has_products();
 }
 
-/* The first kernel, so that who has no code for the card hears of it now. The code may be that of sm_90, which has no
- * wgmma. */
+/* The first kernel, so that who has no code for the card hears of it now. What the driver compiles of the PTX for sm_80
+ * on newer cards does not wait; the code of sm_90 has no wgmma. */
 static rc_status ask_card(rc_cuda *cuda)
 {
     static const char operation[] = "opening the GPU";
-    int products = 0, *answer = (int *)rc_cuda_workspace(cuda, sizeof *answer, operation);
+    card_code code = {}, *answer = (card_code *)rc_cuda_workspace(cuda, sizeof *answer, operation);
     rc_cuda_launch(cuda, operation, ask_kernel, dim3(1), 1, 0, answer);
-    cuda->table.read_bytes(&cuda->table, &products, answer, sizeof products);
-    if (cuda->wgmma && !products) {
+    cuda->table.read_bytes(&cuda->table, &code, answer, sizeof code);
+    cuda->early = cuda->early && code.waits;
+    if (cuda->wgmma && !code.products) {
         cuda->wgmma = false;
         snprintf(cuda->isa, sizeof cuda->isa, "sm_90 %s no wgmma", cuda->table.about.precision);
     }
