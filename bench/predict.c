@@ -1,7 +1,8 @@
 /* How long a net takes for an image on one thread, forward alone: docs/performance.md. bench/predict_peer.py compiles
  * it and compares.
  *
- *     cc -O2 -std=c11 -D_GNU_SOURCE -Isrc -Iinclude bench/predict.c build/release/librecollect.a LIBRARIES -o predict
+ *     cc -O2 -std=c11 -D_GNU_SOURCE -Isrc -Iinclude bench/predict.c build/release/lib/librecollect.a LIBRARIES \
+ *         -o predict
  *     ./predict NET SIZE BATCH ROUNDS
  *
  * Weights and images are random, the head has 1000 classes. Prints the median of the rounds, wall clock and processor

@@ -1,7 +1,7 @@
 /* How much faster several threads predict with one model than one thread does: docs/performance.md.
  *
- *     cc -O2 -std=c11 -D_GNU_SOURCE -Iinclude bench/predictors.c build/release/librecollect.so \
- *         -Wl,-rpath,build/release -pthread -o predictors && ./predictors [THREADS] [ROUNDS]
+ *     cc -O2 -std=c11 -D_GNU_SOURCE -Iinclude bench/predictors.c build/release/lib/librecollect.so \
+ *         -Wl,-rpath,build/release/lib -pthread -o predictors && ./predictors [THREADS] [ROUNDS]
  *
  * One thread and THREADS threads predict the same number of images each, in turns; a thread has a predictor of its own
  * that computes on it alone. Prints the median speed of both, and the median of the rounds' ratios of images a second.
