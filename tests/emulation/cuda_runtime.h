@@ -5,14 +5,14 @@
  * threads of the host enqueue them, or take turns where they meet (backend/cuda/meeting.cuh beside this). A captured
  * graph is a list of things to do. Nothing here is fast.
  *
- * The environment variable RECOLLECT_EMULATED_FAILURE lets it fail: no-device, old-driver, busy; oom:N, no memory from
- * the Nth allocation on; lost:N, illegal:N, launch:N, broken from the Nth piece of work on (kernel, copy), which, as on
- * a GPU, whoever waits next is told. RECOLLECT_EMULATED_COUNTS names a file that is told in the end how much there was:
- * "allocations N\nworks N\nbytes N", the last at once. RECOLLECT_EMULATED_DEVICE is the architecture, sm_90 if it is
- * not set: sm_80, sm_86, sm_89, sm_100, sm_120. RECOLLECT_EMULATED_MULTIPROCESSORS is how many it has, 1 if it is not
- * set: large layers are cut into so many parts. RECOLLECT_EMULATED_LAUNCHES names a file that gets a line for every
- * kernel, the types of its parameters; then no kernel is run: that shows which ones the largest steps would take.
- * RECOLLECT_EMULATED_WGMMA=none: the code is that of sm_90, whose products of wgmma trap, and not of sm_90a.
+ * The environment variable RECOLLECT_EMULATED_FAILURE lets it fail: no-device, old-driver, stub, mps, busy; oom:N, no
+ * memory from the Nth allocation on; lost:N, illegal:N, launch:N, broken from the Nth piece of work on (kernel, copy),
+ * which, as on a GPU, whoever waits next is told. RECOLLECT_EMULATED_COUNTS names a file that is told in the end how
+ * much there was: "allocations N\nworks N\nbytes N", the last at once. RECOLLECT_EMULATED_DEVICE is the architecture,
+ * sm_90 if it is not set: sm_80, sm_86, sm_89, sm_100, sm_120. RECOLLECT_EMULATED_MULTIPROCESSORS is how many it has, 1
+ * if it is not set: large layers are cut into so many parts. RECOLLECT_EMULATED_LAUNCHES names a file that gets a line
+ * for every kernel, the types of its parameters; then no kernel is run: that shows which ones the largest steps would
+ * take. RECOLLECT_EMULATED_WGMMA=none: the code is that of sm_90, whose products of wgmma trap, and not of sm_90a.
  * RECOLLECT_EMULATED_CARDS is the number of cards, 1 if it is not set; RECOLLECT_EMULATED_BYTES the memory of each.
  * RECOLLECT_EMULATED_STREAMS=late lets streams do nothing before somebody waits for them. */
 #ifndef RC_EMULATION_CUDA_RUNTIME_H
@@ -201,7 +201,16 @@ enum cudaError_t {
     cudaErrorLaunchFailure,
     cudaErrorStreamCaptureUnjoined,
     cudaErrorStreamCaptureIsolation,
-    cudaErrorUnknown
+    cudaErrorUnknown,
+    cudaErrorCompatNotSupportedOnDevice,
+    cudaErrorStubLibrary,
+    cudaErrorInitializationError,
+    cudaErrorOperatingSystem,
+    cudaErrorMpsConnectionFailed,
+    cudaErrorMpsServerNotReady,
+    cudaErrorMpsMaxClientsReached,
+    cudaErrorMpsMaxConnectionsReached,
+    cudaErrorMpsRpcFailure
 };
 
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };

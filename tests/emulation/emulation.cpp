@@ -329,6 +329,8 @@ static failure read_failure()
     } list[] = {
         {"no-device", {cudaErrorNoDevice, cudaSuccess, cudaSuccess, cudaSuccess, 0}},
         {"old-driver", {cudaErrorInsufficientDriver, cudaSuccess, cudaSuccess, cudaSuccess, 0}},
+        {"stub", {cudaErrorStubLibrary, cudaSuccess, cudaSuccess, cudaSuccess, 0}},
+        {"mps", {cudaErrorMpsConnectionFailed, cudaSuccess, cudaSuccess, cudaSuccess, 0}},
         {"busy", {cudaErrorDevicesUnavailable, cudaSuccess, cudaSuccess, cudaSuccess, 0}},
         {"oom:", {cudaSuccess, cudaErrorMemoryAllocation, cudaSuccess, cudaSuccess, 0}},
         {"lost:", {cudaSuccess, cudaSuccess, cudaErrorECCUncorrectable, cudaSuccess, 0}},
@@ -899,7 +901,8 @@ cudaError_t cudaGetDeviceCount(int *count)
     MAY_FAIL;
     const char *cards = getenv("RECOLLECT_EMULATED_CARDS");
     *count = asked.at_once == cudaErrorNoDevice ? 0 : cards ? atoi(cards) : 1;
-    return asked.at_once == cudaErrorInsufficientDriver ? asked.at_once : cudaSuccess;
+    bool later = asked.at_once == cudaErrorNoDevice || asked.at_once == cudaErrorDevicesUnavailable;
+    return later ? cudaSuccess : asked.at_once;
 }
 
 static thread_local int chosen; /* card */

@@ -60,6 +60,10 @@ says 'no GPU was found' no-device
 says 'looking for a GPU: no card is emulated (cudaErrorNoDevice)' no-device
 breaks old-driver none
 says 'install a newer driver, or use backend cpu' old-driver
+breaks stub none
+says 'take its folder out of LD_LIBRARY_PATH' stub
+breaks mps none
+says 'start it anew (nvidia-cuda-mps-control)' mps
 breaks busy none
 says 'the GPU is taken by another program' busy
 [ ! -e none ] || fail "a run that could not begin left something behind"

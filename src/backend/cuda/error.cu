@@ -9,6 +9,9 @@ typedef struct explanation {
     const char *advice;
 } explanation;
 
+static const char mps[] = "the Multi-Process Service (MPS) does not answer, or has as many programs as it takes: end "
+                          "programs on the GPU, or end the service and start it anew (nvidia-cuda-mps-control)";
+
 static const explanation explanations[] = {
     {cudaErrorMemoryAllocation, RC_OUT_OF_MEMORY,
      "the GPU has not enough free memory: use a smaller batch, or end other programs on it (nvidia-smi lists them)"},
@@ -17,6 +20,16 @@ static const explanation explanations[] = {
      "backend cpu"},
     {cudaErrorInsufficientDriver, RC_UNSUPPORTED,
      "the NVIDIA driver is missing or older than this program's CUDA: install a newer driver, or use backend cpu"},
+    {cudaErrorCompatNotSupportedOnDevice, RC_UNSUPPORTED,
+     "the NVIDIA driver is older than this program's CUDA, and the compatibility package does not serve this GPU: "
+     "install a newer driver, or use backend cpu"},
+    {cudaErrorStubLibrary, RC_UNSUPPORTED,
+     "the loader found the stub of the NVIDIA driver that CUDA's toolkit brings: take its folder out of "
+     "LD_LIBRARY_PATH"},
+    {cudaErrorInitializationError, RC_UNSUPPORTED,
+     "the NVIDIA driver does not start: nvidia-smi and the system log say why, or use backend cpu"},
+    {cudaErrorOperatingSystem, RC_UNSUPPORTED,
+     "the system refuses the NVIDIA driver something: a container must be given the GPU's files (/dev/nvidia*)"},
     {cudaErrorSystemDriverMismatch, RC_UNSUPPORTED,
      "the NVIDIA driver was changed while it was in use: restart the machine"},
     {cudaErrorSystemNotReady, RC_UNSUPPORTED,
@@ -24,6 +37,11 @@ static const explanation explanations[] = {
     {cudaErrorDevicesUnavailable, RC_UNSUPPORTED,
      "the GPU is taken by another program, or in a mode that forbids its use (nvidia-smi shows both): wait for it, or "
      "use backend cpu"},
+    {cudaErrorMpsConnectionFailed, RC_UNSUPPORTED, mps},
+    {cudaErrorMpsServerNotReady, RC_UNSUPPORTED, mps},
+    {cudaErrorMpsMaxClientsReached, RC_UNSUPPORTED, mps},
+    {cudaErrorMpsMaxConnectionsReached, RC_UNSUPPORTED, mps},
+    {cudaErrorMpsRpcFailure, RC_DEVICE, mps},
     {cudaErrorNoKernelImageForDevice, RC_UNSUPPORTED,
      "this build has no code for this GPU: build with -DCMAKE_CUDA_ARCHITECTURES=native (sm_80 or newer)"},
     {cudaErrorInvalidPtx, RC_UNSUPPORTED,
