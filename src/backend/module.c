@@ -62,11 +62,14 @@ static void list_places(places *p, const char *module)
     add_place(p, "", "", module);
 }
 
-/* Only the loader's text says whether it had no memory, or the file is not what it should be. If there was no memory
-   for the text itself, it lacks the name of the file before a colon. */
+/* Only the end of the loader's text says whether it had no memory, or the file is not what it should be: before that
+   stands the name of the file, which may be anything. If there was no memory for the text itself, it lacks that. */
 static rc_status loader_status(const char *text)
 {
-    return strstr(text, "memory") != NULL || strchr(text, ':') == NULL ? RC_OUT_OF_MEMORY : RC_UNSUPPORTED;
+    static const char none[] = "memory"; /* cannot allocate ..., out of ... */
+    size_t length = strlen(text);
+    bool ends = length >= sizeof none - 1 && strcmp(text + length - (sizeof none - 1), none) == 0;
+    return ends || strchr(text, ':') == NULL ? RC_OUT_OF_MEMORY : RC_UNSUPPORTED;
 }
 
 static const char *loader_text(void)

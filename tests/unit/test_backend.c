@@ -60,6 +60,9 @@ static void texts_that_are_understood(void **state)
     assert_int_equal(setenv("RECOLLECT_CUDA_MODULE", "/nowhere/module.so", 1), 0);
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
         refuses(elsewhere[i], RC_UNSUPPORTED, "/nowhere/module.so");
+    assert_int_equal(setenv("RECOLLECT_CUDA_MODULE", "/no/memory/module.so", 1), 0); /* there is enough */
+    refuses("cuda", RC_UNSUPPORTED, "/no/memory/module.so");
+    assert_int_equal(unsetenv("RECOLLECT_CUDA_MODULE"), 0);
     static const char *const listed[] = {"cpu", "cuda", "reference"};
     for (int i = 0; i < 3; i++)
         assert_string_equal(rc_backend_name_at(i), listed[i]);
