@@ -11,6 +11,8 @@ typedef struct explanation {
 
 static const char mps[] = "the Multi-Process Service (MPS) does not answer, or has as many programs as it takes: end "
                           "programs on the GPU, or end the service and start it anew (nvidia-cuda-mps-control)";
+static const char no_code[] = "this build has no code for this GPU: build without CMAKE_CUDA_ARCHITECTURES, for sm_80 "
+                              "and newer";
 
 static const explanation explanations[] = {
     {cudaErrorMemoryAllocation, RC_OUT_OF_MEMORY,
@@ -42,10 +44,8 @@ static const explanation explanations[] = {
     {cudaErrorMpsMaxClientsReached, RC_UNSUPPORTED, mps},
     {cudaErrorMpsMaxConnectionsReached, RC_UNSUPPORTED, mps},
     {cudaErrorMpsRpcFailure, RC_DEVICE, mps},
-    {cudaErrorNoKernelImageForDevice, RC_UNSUPPORTED,
-     "this build has no code for this GPU: build with -DCMAKE_CUDA_ARCHITECTURES=native (sm_80 or newer)"},
-    {cudaErrorInvalidPtx, RC_UNSUPPORTED,
-     "this build has no code for this GPU: build with -DCMAKE_CUDA_ARCHITECTURES=native (sm_80 or newer)"},
+    {cudaErrorNoKernelImageForDevice, RC_UNSUPPORTED, no_code},
+    {cudaErrorInvalidPtx, RC_UNSUPPORTED, no_code},
     {cudaErrorUnsupportedPtxVersion, RC_UNSUPPORTED, "the NVIDIA driver is older than this build: install a newer one"},
     {cudaErrorLaunchTimeout, RC_DEVICE, "the GPU did not answer in time: does it also drive a display?"},
     {cudaErrorECCUncorrectable, RC_DEVICE, "the GPU's memory is damaged: reset the GPU (nvidia-smi -r) or replace it"},
