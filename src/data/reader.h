@@ -11,8 +11,8 @@ typedef struct rc_reader {
     const char *format;
     const char *layout; /* what it expects, one line for messages */
     bool fitted;        /* images come in the size and the channels that the settings ask for */
-    /* Does `path` look like this format? Looks at names only. A path that cannot be looked at is not recognised.
-     * Fails only for want of memory, which says nothing about the path. */
+    /* Does `path` look like this format? Looks at names only. What is not there is not recognised; a disk that does
+     * not answer, or want of memory, says nothing about the path and is a failure. */
     rc_status (*recognise)(const char *path, bool *known);
     /* dataset is cleared and has its format and name set. On failure the caller frees what it holds. */
     rc_status (*read)(const char *path, const rc_data_settings *settings, rc_dataset *dataset);
