@@ -86,7 +86,7 @@ static void print_choices(const rc_command *command, const rc_option *o)
 
 static void print_option(const rc_command *command, const rc_option *o)
 {
-    char left[80], fallback[80];
+    char left[160], fallback[80];
     snprintf(left, sizeof left, "  --%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
     line l = begin_line(left, COLUMN);
     add_words(&l, o->help);

@@ -148,6 +148,12 @@ for command in $commands; do
             { echo "FAILED: bash does not complete $command $option"; exit 1; }
         options=$((options + 1))
     done
+    # What an option takes is there to its end, however long it is.
+    "$program" "$command" --help >helped
+    sed -nE 's/^\.B "(\\-\\-.*)"$/\1/p' "$share/man/man1/recollect-$command.1" | sed 's/\\://g; s/\\-/-/g' >headings
+    while read -r heading; do
+        grep -F -- "  $heading" helped >/dev/null || { echo "FAILED: $command --help lacks '$heading'"; exit 1; }
+    done <headings
 done
 [ $options -gt 40 ] || { echo "FAILED: only $options options were looked at"; exit 1; }
 # What learn offers, in completion and in its help, is what learn takes: with it the folder is what is missing (1), not the
