@@ -26,15 +26,15 @@ static bool is_number(const rc_option *o)
     return o->type == RC_OPTION_INTEGER || o->type == RC_OPTION_SIZE;
 }
 
-/* What the first argument of a command may be, where there is a list: choices as its usage has them ("bash|zsh|fish"),
- * the presets, or the words of the command's own list; "" elsewhere. */
+/* What the first argument of a command may be, where there is a list: the words of the command's own list, else choices
+ * as its usage has them ("bash|zsh|fish"), or the presets; "" elsewhere. */
 static void argument_words(const rc_command *command, char *words, size_t size)
 {
     const char *arguments = command->arguments != NULL ? command->arguments : "";
     size_t used = 0, first = strcspn(arguments, " ");
     recollect_preset preset = {.size = sizeof preset};
     words[0] = '\0';
-    if (memchr(arguments, '|', first) != NULL) {
+    if (command->argument_at == NULL && memchr(arguments, '|', first) != NULL) {
         snprintf(words, size, "%.*s", (int)first, arguments);
         for (char *p = words; (p = strchr(p, '|')) != NULL;)
             *p = ' ';

@@ -119,11 +119,16 @@ static void print_program(void)
 
 /* ---- this command ----------------------------------------------------------------------------------------------- */
 
-static const char *page_at(const void *unused, int index)
+static const char *page_at(int index)
 {
-    (void)unused;
     const rc_command *command = index > 0 ? rc_command_at(index - 1) : NULL;
     return index == 0 ? "library" : command != NULL ? command->name : NULL;
+}
+
+static const char *page_of(const void *unused, int index)
+{
+    (void)unused;
+    return page_at(index);
 }
 
 static int run(const rc_option_value *value, int count, char **arguments)
@@ -142,7 +147,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     } else if (strcmp(arguments[0], "library") == 0) {
         rc_print_library_manual();
     } else {
-        const char *nearest = recollect_nearest(arguments[0], page_at, NULL);
+        const char *nearest = recollect_nearest(arguments[0], page_of, NULL);
         return rc_wrong_usage(&rc_command_manual, "there is no page '%s'%s%s%s", arguments[0],
                               nearest != NULL ? "; did you mean '" : ": there is one for each command, and 'library'",
                               nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
@@ -154,6 +159,7 @@ const rc_command rc_command_manual = {
     .name = "manual",
     .summary = "Prints a manual page.",
     .arguments = "[COMMAND|library]",
+    .argument_at = page_at,
     .details = "An installed recollect brings these pages along; this is for a program that was only built. Without\n"
                "an argument it prints that of the program.",
     .examples = "  recollect manual | man -l -\n"

@@ -175,6 +175,8 @@ completes run --set '' >all
 [ "$(comm -13 <(sort offered) <(sort all) | tr '\n' ' ')" = "class_order= data= decode= first_task= images_per_class= order= task_sizes= tasks= test_per_class= validation= " ] ||
     { echo "FAILED: learn offers settings that it does not read"; exit 1; }
 completes analyze led | grep -xF ledger >/dev/null || { echo "FAILED: bash does not complete analyses"; exit 1; }
+[ "$(completes manual l | grep -xE 'learn|library' | sort | tr '\n' ' ')" = "learn library " ] ||
+    { echo "FAILED: bash does not complete pages of the manual"; exit 1; }
 completes completion zs | grep -xF zsh >/dev/null || { echo "FAILED: bash does not complete shells"; exit 1; }
 completes run --method jo | grep -xF joint >/dev/null || { echo "FAILED: bash does not complete methods of run"; exit 1; }
 for method in joint real-hkd real-lce; do
