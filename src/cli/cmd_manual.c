@@ -107,6 +107,13 @@ static void print_program(void)
     rc_print_own(".SH ENVIRONMENT\n.TP\n.B RECOLLECT_ISA");
     rc_roff_text("the instruction set of the CPU kernels, where the widest that the machine has is not wanted: "
                  "sse2, avx2, avx512 or neon");
+    rc_print_own(".TP\n.BR RECOLLECT_CUDA_MODULE , \" \" RECOLLECT_MPI_MODULE");
+    rc_roff_text("the files of the modules for --backend cuda and for several processes, in place of those that lie "
+                 "beside the program or are installed");
+    rc_print_own(".TP\n.B RECOLLECT_NCCL_LIBRARY");
+    rc_roff_text("the NCCL library that processes with GPUs talk through; 'none': they talk through MPI");
+    rc_print_own(".TP\n.B TMPDIR");
+    rc_roff_text("where 'learn' saves a model that it can write neither at its place nor beside it; else /tmp");
     rc_print_own(".SH FILES\n.TP");
     rc_roff_macro(".I", "share/doc/recollect/README.md");
     rc_roff_text("below the prefix of the installation: what recollect is, and where its other documents are");
