@@ -179,7 +179,7 @@ completes analyze led | grep -xF ledger >/dev/null || { echo "FAILED: bash does 
     { echo "FAILED: bash does not complete pages of the manual"; exit 1; }
 completes completion zs | grep -xF zsh >/dev/null || { echo "FAILED: bash does not complete shells"; exit 1; }
 completes run --method jo | grep -xF joint >/dev/null || { echo "FAILED: bash does not complete methods of run"; exit 1; }
-for method in joint real-hkd real-lce; do
+for method in joint real-hkd real-cwd real-lce; do
     code=0
     "$program" learn no-folder --out no.safetensors --method $method >/dev/null 2>message || code=$?
     if [ $code -ne 2 ] || ! grep -q "'$method' needs the images of old classes.*; a model learns with .*cwd" message; then
