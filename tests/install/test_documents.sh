@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # An installed recollect points to nothing that is not there: every document, preset and example that help, manual pages,
-# messages and documents name is installed, below a DESTDIR that holds nothing else.
+# messages and documents name is installed, below a DESTDIR that holds nothing else. Headings that documents link to are
+# there, too.
 #
 # usage: test_documents.sh BUILD_DIRECTORY
 set -uo pipefail
@@ -57,8 +58,31 @@ while read -r page; do
     done < <(grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -vE '^[a-z]+:')
 done < <(find "$documents" -name '*.md')
 [ $links -gt 100 ] || fail "only $links links were looked at"
+# Links to a heading: its words in small letters, with dashes between them, and without anything else.
+anchors() { # of a page
+    LC_ALL=C awk '/^```/ { code = !code }
+        !code && /^#+ / {
+            sub(/^#+ /, "")
+            gsub(/\]\([^)]*\)/, "")
+            $0 = tolower($0)
+            gsub(/[^a-z0-9_ -]/, "")
+            gsub(/ /, "-")
+            print $0 (seen[$0]++ ? "-" seen[$0] - 1 : "")
+        }' "$1"
+}
+headings=0
+while read -r page; do
+    while IFS='#' read -r link heading; do
+        headings=$((headings + 1))
+        target=$page
+        [ -z "$link" ] || target=$(dirname "$page")/$link
+        [ ! -f "$target" ] || anchors "$target" | grep -xF "$(LC_ALL=C tr -cd 'a-z0-9_-' <<<"$heading")" >/dev/null ||
+            fail "${page#"$documents"/} links to '$link#$heading', and there is no such heading"
+    done < <(grep -oE '\]\([^)# ]*#[^) ]+' "$page" | sed 's/^](//' | grep -vE '^[a-z]+:')
+done < <(find "$documents" -name '*.md')
+[ $headings -gt 50 ] || fail "only $headings links to headings were looked at"
 [ -z "$(find "$documents" -name '*.json')" ] || fail "records of single runs are installed"
 [ -e "$documents/examples/01_train_and_predict.c" ] || fail "examples are not installed"
 
 [ $failures -eq 0 ] || { echo "$failures failure(s)"; exit 1; }
-echo "ok: $looked names in the program, $links links in the documents"
+echo "ok: $looked names in the program, $links links in the documents, $headings of them to headings"
