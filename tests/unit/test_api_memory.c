@@ -1,7 +1,7 @@
 /* Memory that runs out. Every allocation of a small program fails once. The call that needed it must return
  * RECOLLECT_OUT_OF_MEMORY with a message, leave the model as it was, and leak nothing. First for the caller's own
  * allocator, from which the engine takes its memory, then for everything that the library takes from the heap (the
- * linker redirects its calls to the functions here). tests/trust/test_memory.sh refuses what other libraries allocate
+ * linker redirects its calls to the functions here). tests/trust/test_sweep.sh refuses what other libraries allocate
  * for it. */
 #include <errno.h>
 #include <setjmp.h>
