@@ -11,8 +11,8 @@
  *     class statistics, or from lessons of the head before this one.
  *
  * Chosen, where nobody has said, for a net that was trained here: head, if it has these statistics and no more classes
- * come than it knows; else all. (docs/learn.md has what was measured.) For a net that came from elsewhere it depends,
- * as long as no lesson has estimated class statistics of it.
+ * come than it knows; else all. (docs/notes/lessons-of-the-head.md has what was measured.) For a net that came from
+ * elsewhere it depends, as long as no lesson has estimated class statistics of it.
  * - It tells many classes apart: head. Its features serve for others, too, and were learnt from far more images than a
  *   lesson has; a lesson that moves them loses more of what it knows than it gains, and takes hours, not seconds.
  * - It knows few classes: top, since its features were made for these alone, and rows cannot mend that. All learns new

@@ -15,7 +15,7 @@
 #include "base/status.h"
 
 enum {
-    RC_SHARED_IMAGES = 16,   /* docs/learn.md has what was measured */
+    RC_SHARED_IMAGES = 16,   /* docs/notes/lessons-of-the-head.md has what was measured */
     RC_FACTOR_FEATURES = 128 /* nets with more keep the shared covariance alone */
 };
 
