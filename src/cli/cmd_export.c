@@ -111,8 +111,8 @@ const rc_command rc_command_export = {
     .arguments = "MODEL",
     .details =
         "The ONNX graph takes images of 0 to 1 and gives logits and probabilities; class names and how a picture\n"
-        "is prepared are in its metadata. The C header needs no files and no heap, and gives the numbers of\n"
-        "recollect's reference backend, bit for bit. None of them can learn more: the model itself can.",
+        "is prepared are in its metadata. The C header needs no files and no heap, and computes as recollect's\n"
+        "reference backend does. None of them can learn more: the model itself can.",
     .examples = "  recollect export animals.safetensors --onnx animals.onnx\n"
                 "  recollect export animals.safetensors --torch animals_torch.safetensors\n"
                 "  recollect export animals.safetensors --c-header animals.h",
