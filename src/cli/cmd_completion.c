@@ -173,7 +173,10 @@ static void print_zsh(void)
         for (int k = 0; k < command->options; k++)
             print_zsh_option(command, &command->option[k]);
         argument_words(command, words, sizeof words);
-        if (words[0] != '\0' && strchr(command->arguments, ' ') != NULL)
+        if (words[0] != '\0' && strstr(command->arguments, "PRESET") != NULL) /* or a file */
+            rc_print_own("            '*:argument:{_alternative \"presets:preset:(%s)\" \"files:file:_files\"}' \\",
+                         words);
+        else if (words[0] != '\0' && strchr(command->arguments, ' ') != NULL)
             rc_print_own("            '1:argument:(%s)' '*:argument:_files' \\", words);
         else if (words[0] != '\0')
             rc_print_own("            '*:argument:(%s)' \\", words);

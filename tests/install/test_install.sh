@@ -186,6 +186,8 @@ for method in joint real-hkd real-cwd real-lce; do
         cat message; echo "FAILED: learn --method $method exits with $code"; exit 1
     fi
 done
+awk '/^    run\)/ { on = 1 } on { print } on && /;;$/ { exit }' "$share/zsh/site-functions/_recollect" |
+    grep -F 'cifar100-5 ' | grep -F _files >/dev/null || { echo "FAILED: zsh does not complete files for run"; exit 1; }
 for shell in zsh fish; do
     file=$(find "$share/$shell" -type f)
     if command -v $shell >/dev/null; then $shell -n "$file"; fi
