@@ -39,6 +39,8 @@ class Classifier:
     random_state: the seed of every random number. options: anything else that Model.set takes.
     """
 
+    _estimator_type = "classifier"  # what scikit-learn before 1.6 asks for in place of tags
+
     # An estimator must name its arguments. `others` has none: it is there to say where they belong.
     def __init__(self, *, method: str | None = None, net: str | None = None, epochs: int | None = None,
                  batch: int | None = None, learning_rate: float | None = None, random_state: int | None = None,
