@@ -158,23 +158,32 @@ static rc_status take_settings(const recollect_settings *given, recollect_settin
 
 /* ---- callbacks ----------------------------------------------------------------------------------------- */
 
+/* A callback may call the library with another context, which sets the budget of this thread. */
+
 static void write_log(void *user, int level, const char *text)
 {
     const recollect_settings *s = &((recollect_context *)user)->settings;
+    size_t budget = rc_memory_budget();
     s->log(s->user, (recollect_log_level)level, text);
+    rc_memory_set_budget(budget);
 }
 
 static bool ask_cancelled(void *user)
 {
     const recollect_settings *s = &((recollect_context *)user)->settings;
-    return s->cancelled(s->user) != 0;
+    size_t budget = rc_memory_budget();
+    bool cancelled = s->cancelled(s->user) != 0;
+    rc_memory_set_budget(budget);
+    return cancelled;
 }
 
 static void give_progress(void *user, const char *where, const recollect_progress *progress)
 {
     const recollect_settings *s = &((recollect_context *)user)->settings;
+    size_t budget = rc_memory_budget();
     (void)where; /* a call has no others beside it */
     s->progress(s->user, progress);
+    rc_memory_set_budget(budget);
 }
 
 /* ---- contexts ------------------------------------------------------------------------------------------ */

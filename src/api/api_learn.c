@@ -131,7 +131,9 @@ recollect_status recollect_learn(recollect_model *model, const recollect_images 
 static rc_status read_stream(void *user, int index, uint8_t *pixels)
 {
     const recollect_stream *stream = user;
+    size_t budget = rc_memory_budget(); /* of this context; the caller may use another one */
     recollect_status status = stream->read(stream->user, index, pixels);
+    rc_memory_set_budget(budget);
     if (status == RECOLLECT_OK)
         return RC_OK;
     if ((int)status < RECOLLECT_OK || (int)status > RECOLLECT_UNSYNCED)

@@ -327,7 +327,9 @@ static rc_status tell(void *user, int index, const rc_answer *answer)
                                        .features = answer->features,
                                        .stranger = answer->stranger,
                                        .none_of_these = answer->stranger < t->reject};
+    size_t budget = rc_memory_budget(); /* of this context; the caller may use another one */
     t->each(t->user, &prediction);
+    rc_memory_set_budget(budget);
     return RC_OK;
 }
 

@@ -313,6 +313,100 @@ static void contexts_have_limits_of_their_own(void **state)
     recollect_context_destroy(&wide);
 }
 
+/* Uses another context, which may hold next to nothing. */
+static int use_another(void *user)
+{
+    recollect_settings settings;
+    recollect_context *other;
+    recollect_settings_default(&settings, sizeof settings);
+    settings.threads = 1;
+    settings.max_memory = 1000;
+    assert_int_equal(recollect_context_create(&settings, &other), RECOLLECT_OUT_OF_MEMORY);
+    (*(int *)user)++;
+    return 0;
+}
+
+static void use_another_and_log(void *user, recollect_log_level level, const char *text)
+{
+    (void)level;
+    (void)text;
+    use_another(user);
+}
+
+static void use_another_and_go_on(void *user, const recollect_progress *progress)
+{
+    (void)progress;
+    use_another(user);
+}
+
+static void use_another_and_tell(void *user, const recollect_prediction *prediction)
+{
+    (void)prediction;
+    use_another(user);
+}
+
+typedef struct lent {
+    const api_data *data;
+    int *calls;
+} lent;
+
+static recollect_status use_another_and_read(void *user, int index, uint8_t *pixels)
+{
+    const lent *from = user;
+    use_another(from->calls);
+    memcpy(pixels, from->data->pixels + (size_t)index * API_IMAGE, API_IMAGE);
+    return RECOLLECT_OK;
+}
+
+/* Learns, and predicts one picture after the other, with callbacks and images that use another context. */
+static void work_with(const recollect_settings *settings, int *reads)
+{
+    recollect_context *context;
+    recollect_model *model;
+    recollect_predictor *predictor;
+    api_data data;
+    api_data_make(&data, 0, 2, 6, 1);
+    lent from = {&data, reads};
+    recollect_stream stream = {.size = sizeof stream,
+                               .count = data.images.count,
+                               .height = API_SIZE,
+                               .width = API_SIZE,
+                               .channels = 1,
+                               .labels = data.labels,
+                               .read = use_another_and_read,
+                               .user = &from};
+    const recollect_picture pictures[] = {{.bytes = "P5 2 2 255\n1234", .size = 15}, {.bytes = "none", .size = 4}};
+    assert_int_equal(recollect_context_create(settings, &context), RECOLLECT_OK);
+    assert_int_equal(recollect_model_create(context, &model), RECOLLECT_OK);
+    api_set_quick(model, 1);
+    assert_int_equal(recollect_learn_stream(model, &stream, data.names, 2, NULL), RECOLLECT_OK);
+    assert_int_equal(recollect_predictor_create(model, 1, &predictor), RECOLLECT_OK);
+    size_t before = rc_memory_budget();
+    assert_int_equal(recollect_predictor_each(predictor, pictures, 2, 1, use_another_and_tell, reads), RECOLLECT_OK);
+    assert_true(before > 1000 && rc_memory_budget() == before);
+    recollect_predictor_destroy(&predictor);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    api_data_free(&data);
+}
+
+static void a_callback_may_use_a_context_with_another_limit(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 4; which++) {
+        int calls = 0, reads = 0;
+        recollect_settings settings;
+        recollect_settings_default(&settings, sizeof settings);
+        settings.threads = 1;
+        settings.log = which == 1 ? use_another_and_log : NULL;
+        settings.progress = which == 2 ? use_another_and_go_on : NULL;
+        settings.cancelled = which == 3 ? use_another : NULL;
+        settings.user = &calls;
+        work_with(&settings, &reads);
+        assert_true(reads > 2 && (calls > 0) == (which > 0));
+    }
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter, leave)
@@ -324,6 +418,7 @@ int main(void)
         IN_FOLDER(small_files_take_no_gigabytes),
         IN_FOLDER(files_are_read_as_far_as_they_are_described),
         IN_FOLDER(contexts_have_limits_of_their_own),
+        cmocka_unit_test(a_callback_may_use_a_context_with_another_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
