@@ -168,7 +168,7 @@ class Handle:
 
     def __init__(self, kind: str):
         self._lock, self._busy, self._process = threading.RLock(), False, os.getpid()
-        self._stop = Stop()
+        self._stop, self._begins = Stop(), True  # does a call of it begin what may be stopped, or belong to another's?
         self._destroy = getattr(lib, f"recollect_{kind}_destroy")
         self._place = holder(kind)
 
@@ -181,7 +181,9 @@ class Handle:
             if self._busy:
                 raise RuntimeError(f"a callback cannot use the {type(self).__name__} that calls it")
             try:
-                self._busy, self._stop.wanted = True, False
+                self._busy = True
+                if self._begins:
+                    self._stop.wanted = False
                 yield self._open()
             finally:
                 self._busy = False

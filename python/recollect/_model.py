@@ -215,13 +215,13 @@ class Model(Handle):
         Ctrl-C and cancel() included, the model is as it was.
         """
         result = sized("learn_result")
-        if isinstance(images, (str, os.PathLike)):
-            if labels is not None or classes is not None:
-                raise TypeError("images in a folder have no labels of their own: the folders name the classes")
-            function, arguments, kept = lib.recollect_learn_folder, (path_bytes(images),), None
-        else:
-            function, arguments, kept = lesson(images, labels, classes)
         with self._used() as handle:
+            if isinstance(images, (str, os.PathLike)):
+                if labels is not None or classes is not None:
+                    raise TypeError("images in a folder have no labels of their own: the folders name the classes")
+                function, arguments, kept = lib.recollect_learn_folder, (path_bytes(images),), None
+            else:
+                function, arguments, kept = lesson(images, labels, classes)
             self._drop_predictor()
             attempt(function, handle, *arguments, result, progress=progress, stop=self._stop)
             del kept
@@ -254,7 +254,7 @@ class Model(Handle):
         with self._used() as handle:
             if self._own is None:
                 self._own = Predictor(handle, _class_names(handle), self._threads)
-                self._own._stop = self._stop
+                self._own._stop, self._own._begins = self._stop, False
             return getattr(self._own, method)(*arguments, **options)
 
     # ---- evaluating -------------------------------------------------------------------------------------------------

@@ -543,6 +543,32 @@ class Stopping(unittest.TestCase):
                 time.sleep(0.005)
         self.assertEqual(len(caught), 1)
 
+    def test_cancel_while_images_are_made_ready(self):
+        images, labels = draw(["disc", "frame"], 40)
+
+        class Images:
+            """Stops the call that makes an array of it."""
+            __dlpack__ = None
+
+            def __len__(self):
+                return 40
+
+            def __array__(self, dtype=None, copy=None):
+                stopper = threading.Thread(target=model.cancel)
+                stopper.start()
+                stopper.join()
+                return images
+        with a_model() as model:
+            for call in (lambda: model.learn(Images(), labels), lambda: model.predict(Images()),
+                         lambda: model.predict_proba(Images()), lambda: model.evaluate(Images(), ["rows"] * 40)):
+                with self.assertRaises(recollect.Cancelled):
+                    call()
+            self.assertEqual(model.classes, ["columns", "rows"])
+            model.predict(images)  # and is not stopped for good
+            with model.predictor() as predictor:
+                predictor.cancel()  # stops nothing: it is at rest
+                predictor.predict(images)
+
     def test_exceptions_of_callbacks(self):
         error = LookupError("enough")
 
