@@ -44,7 +44,7 @@ static void write_files(const char *folder)
     for (int i = 0; i < CLASSES * FILES; i++) {
         char path[256];
         uint8_t pixels[PIXELS];
-        int calls;
+        int calls = 0;
         snprintf(path, sizeof path, "%s/%s", folder, names[i % CLASSES]);
         mkdir(path, 0700);
         snprintf(path, sizeof path, "%s/%s/%d.pgm", folder, names[i % CLASSES], i / CLASSES);
