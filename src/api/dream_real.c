@@ -150,6 +150,8 @@ static rc_status ask(const rc_saved_model *model, rc_real_images *real)
     if (status == RC_OK)
         status = rc_scorer_create(l->backend, &l->student, batch, &l->augment, &scorer);
     if (status == RC_OK)
+        status = rc_scorer_look(scorer, rc_config_views(&model->config)); /* as predict does */
+    if (status == RC_OK)
         status = score(scorer, rc_calibration_temperature(&model->calibration), real, image, logits);
     rc_scorer_destroy(scorer);
     rc_free(NULL, logits);

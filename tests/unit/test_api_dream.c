@@ -369,6 +369,24 @@ static void real_images_are_shown_and_judged(void **state)
     check_shape("shown/all.png", 50 + CLASSES * (16 + 4 + 10 + 16) + 60, 20 + NAMES + 30 + 29 + 30 + 6 * 39 - 10 + 20);
 }
 
+/* The answer of a model that looks at several views of an image is their mean, here as in recollect_predict. */
+static void real_images_are_seen_in_all_views(void **state)
+{
+    (void)state;
+    beside b;
+    rc_config *config = &taught->saved.config;
+    write_class("seen", data.names[0], 0, 16, API_SIZE);
+    write_class("seen", data.names[1], 1, 16, API_SIZE);
+    config->test_mirror = true;
+    config->test_shift = 2;
+    rc_api_forget(taught);
+    SUCCEEDS(dream_beside("seen-dreams", "seen", &b));
+    check_real(&b, (const int[CLASSES]){SHOWN, SHOWN}, &data, 2);
+    config->test_mirror = false;
+    config->test_shift = 0;
+    rc_api_forget(taught);
+}
+
 /* What the model's option 'format' names is what is read. */
 static void the_format_is_that_of_the_model(void **state)
 {
@@ -584,6 +602,7 @@ int main(void)
         cmocka_unit_test(a_loaded_model_has_the_same_dreams),
         cmocka_unit_test(pictures_are_checked),
         cmocka_unit_test(real_images_are_shown_and_judged),
+        cmocka_unit_test(real_images_are_seen_in_all_views),
         cmocka_unit_test(the_format_is_that_of_the_model),
         cmocka_unit_test(images_of_other_sizes_are_fitted),
         cmocka_unit_test(a_class_without_images_is_named),
