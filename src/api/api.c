@@ -87,17 +87,22 @@ rc_status rc_api_begin_beside(const recollect_model *model)
     rc_clear_message();
     if (model == NULL)
         return rc_api_is_null("model", "one from recollect_model_create or recollect_model_load");
+    return begin_beside(model->context);
+}
+
+void rc_api_allow(const recollect_model *model)
+{
     const recollect_context *context = model->context;
-    RC_TRY(begin_beside(context));
     rc_memory_set_budget(rc_memory_allowed_for(context->allowed, context->settings.max_memory,
                                                model->saved.file_bytes));
-    return RC_OK;
 }
 
 rc_status rc_api_begin_model(const recollect_model *model)
 {
     RC_TRY(rc_api_begin_beside(model));
-    return check_idle(model->context);
+    RC_TRY(check_idle(model->context));
+    rc_api_allow(model);
+    return RC_OK;
 }
 
 rc_status rc_api_end(rc_status status)

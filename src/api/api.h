@@ -57,8 +57,10 @@ struct recollect_model {
  * contexts of a parent process. */
 rc_status rc_api_begin(const recollect_context *context);
 rc_status rc_api_begin_model(const recollect_model *model);
-/* The same for predictors, which work beside a call of the model's context. */
+/* The same for predictors, which work beside a call of the model's context. It looks at nothing that this call may
+ * change. Once no call changes the model: rc_api_allow, which lowers the budget to what its file is allowed. */
 rc_status rc_api_begin_beside(const recollect_model *model);
+void rc_api_allow(const recollect_model *model);
 /* The same for functions without a handle: 80 % of what is free is their budget. */
 void rc_api_begin_alone(void);
 /* Makes sure that a failure has a message; returns the status. */

@@ -206,6 +206,7 @@ recollect_status recollect_predictor_create(const recollect_model *model, int th
     /* Of the model only the count of its holders is written, which is no part of what it knows. */
     recollect_model *held = (recollect_model *)(uintptr_t)model;
     RC_TRY(hold_model(held));
+    rc_api_allow(held);
     recollect_predictor *p = rc_alloc_zeroed(NULL, 1, sizeof *p);
     if (p == NULL) {
         rc_api_release_model(held);
@@ -245,7 +246,9 @@ static rc_status begin(const recollect_predictor *p)
                        "threads; make one here with a model of a context that was made here");
     if (p->busy)
         return rc_fail(RC_INVALID_ARGUMENT, "called from inside a callback of the same predictor");
-    return rc_api_begin_beside(p->model);
+    RC_TRY(rc_api_begin_beside(p->model));
+    rc_api_allow(p->model);
+    return RC_OK;
 }
 
 /* What every function ends with that has set `busy`. The caller touches the predictor no more. */
