@@ -167,7 +167,8 @@ static rc_status fit_images(const recollect_model *model, const recollect_images
     rc_status status = *fitted != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     for (int i = 0; status == RC_OK && i < images->count; i++) {
         rc_image image = rc_api_image_at(images, i);
-        status = rc_image_fit_into(&image, &form.fit, *fitted + (size_t)i * bytes);
+        status = rc_stop_heard() ? rc_fail(RC_CANCELLED, "stopped after %d of %d images were resized", i, images->count)
+                                 : rc_image_fit_into(&image, &form.fit, *fitted + (size_t)i * bytes);
     }
     if (status != RC_OK)
         rc_free(NULL, *fitted);

@@ -238,6 +238,22 @@ static void folders_are_scored_by_name(void **state)
     remove_folder();
 }
 
+/* Images of another size are resized before they are scored, which takes long where there are many. */
+static void resizing_can_be_cancelled(void **state)
+{
+    (void)state;
+    static uint8_t pixels[4 * 30 * 30];
+    const recollect_images large = {pixels, 4, 30, 30, 1};
+    recollect_evaluation *e;
+    cancel = 1;
+    assert_int_equal(recollect_evaluate(model, &large, data.labels, &e), RECOLLECT_CANCELLED);
+    cancel = 0;
+    assert_string_equal(recollect_last_message(), "stopped after 0 of 4 images were resized");
+    assert_null(e);
+    SUCCEEDS(recollect_evaluate(model, &large, data.labels, &e));
+    recollect_evaluation_destroy(&e);
+}
+
 /* ---- arguments ------------------------------------------------------------------------------------------------- */
 
 static void evaluating_is_checked(void **state)
@@ -327,6 +343,7 @@ int main(void)
         cmocka_unit_test(evaluation_counts_predictions),
         cmocka_unit_test(images_of_any_size_are_resized),
         cmocka_unit_test(folders_are_scored_by_name),
+        cmocka_unit_test(resizing_can_be_cancelled),
         cmocka_unit_test(evaluating_is_checked),
         cmocka_unit_test(an_evaluation_outlives_the_model),
     };
