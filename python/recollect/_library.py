@@ -253,7 +253,9 @@ def image_array(images: Any) -> numpy.ndarray:
     """Images as (count, height, width, channels), in one piece. Copies nothing that is in this form already."""
     array = numpy.asarray(images)
     if array.dtype != numpy.uint8:
-        raise TypeError(f"images are of type {array.dtype}, expected uint8: whole numbers from 0 to 255")
+        files = "; files are a list of paths for predict, a folder for learn and evaluate"
+        raise TypeError(f"images are of type {array.dtype}, expected uint8: whole numbers from 0 to 255"
+                        f"{files if array.dtype.kind in 'OSU' else ''}")
     if array.ndim == 3 and array.shape[2] in (1, 3):
         raise ValueError(f"images have the shape {array.shape}, which is that of one image; image[None] is a batch of one")
     if array.ndim == 3:

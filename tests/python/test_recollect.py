@@ -208,9 +208,10 @@ class Learning(unittest.TestCase):
         images, labels = draw(["rows", "columns"], 8)
         with recollect.Model(threads=1, **QUICK) as model:
             for error, message, arguments in (
-                    (TypeError, "type float64, expected uint8", (images / 255, labels)),
+                    (TypeError, "type float64, expected uint8: whole numbers from 0 to 255$", (images / 255, labels)),
                     (ValueError, "channels first, expected", (numpy.zeros((8, 3, 16, 16), numpy.uint8), labels)),
                     (TypeError, "need labels", (images,)),
+                    (TypeError, "expected uint8.*a folder for learn", (["a.png"] * 8, labels)),
                     (TypeError, "labels are of type float64", (images, numpy.zeros(8))),
                     (TypeError, "labels are of type object", (images, numpy.array([None] * 8))),
                     (TypeError, "takes `classes`", (images, numpy.zeros(8, int))),
@@ -309,6 +310,8 @@ class Predicting(unittest.TestCase):
             for error, message, given, options in (
                     (TypeError, "type float64, expected uint8", images / 255, {}),
                     (TypeError, "type int64, expected uint8", images.astype(numpy.int64), {}),
+                    (TypeError, "expected uint8.*a list of paths for predict", numpy.array(["a.png", "b.png"]), {}),
+                    (TypeError, "expected uint8.*a list of paths for predict", (path for path in ["a.png"]), {}),
                     (TypeError, "a picture is of type int", ["a.png", 3], {}),
                     (ValueError, r"shape \(16, 16\)", images[0], {}),
                     (ValueError, "that of one image", images[0][..., None], {}),
