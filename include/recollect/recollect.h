@@ -300,9 +300,9 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  *                  others. Has no effect on a folder with val/ or test/
  *     checkpoint   a file that learning writes now and then, and when it is cancelled between steps, with all that
  *                  it needs to go on from there. A file that cannot be written is a warning. If the file is there
- *                  when learning begins, that is RECOLLECT_INVALID_ARGUMENT, unless `resume` is set. Once the
- *                  model has learnt, the option is forgotten; the file stays until recollect_model_save has saved
- *                  the model, or the model learns again. "": none
+ *                  when learning begins, that is RECOLLECT_INVALID_ARGUMENT, unless `resume` is set. Once the model has
+ *                  learnt, the option is forgotten; the file stays until recollect_model_save has saved the model, the
+ *                  model has learnt again, or a lesson begins with the same file. "": none
  *     checkpoint_seconds  between two writes of it, 0 to 86400; 60 if it is not set
  *     resume       "true": goes on from `checkpoint`, if that is there, and ends with the bits of a lesson that was
  *                  never stopped. The model, the images and the settings must be those of that lesson: another one

@@ -92,7 +92,7 @@ void rc_api_forget(recollect_model *model);
 rc_status rc_api_begin_change(recollect_model *model, bool for_good);
 void rc_api_end_change(recollect_model *model);
 
-/* Removes the checkpoint of a lesson that is over and whose model is safe, or learns again. */
+/* Removes the checkpoint of a lesson that is over and whose model is safe, or has learnt again. */
 void rc_api_drop_checkpoint(recollect_model *model);
 
 /* The options as settings of a lesson. */

@@ -1,5 +1,6 @@
 /* The public interface: learning. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "api/adapt.h"
 #include "api/api.h"
@@ -65,6 +66,14 @@ static void fill_result(const rc_learn_result *from, recollect_learn_result *to)
     rc_api_fill(to, &filled, sizeof filled);
 }
 
+/* Are both there, and the same? Either may be NULL. */
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat first, second;
+    return a != NULL && b != NULL && stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
 static rc_status learn(recollect_model *model, rc_learn_settings *lesson, recollect_learn_result *result)
 {
     recollect_context *context = model->context;
@@ -74,12 +83,14 @@ static rc_status learn(recollect_model *model, rc_learn_settings *lesson, recoll
     RC_TRY(rc_api_begin_change(model, true));
     rc_api_enter(context);
     rc_api_forget(model);
-    rc_api_drop_checkpoint(model);
+    if (is_same_file(model->finished, model->checkpoint)) /* or this lesson would be refused */
+        rc_api_drop_checkpoint(model);
     rc_status status = rc_learn(&model->saved, context->backend, lesson, &learnt);
     if (status == RC_OK) {
         fill_result(&learnt, result);
         rc_review_destroy(&model->review);
         model->review = review;
+        rc_api_drop_checkpoint(model);
         model->finished = model->checkpoint; /* which is set for each lesson */
         model->checkpoint = NULL;
         rc_free(NULL, model->preset); /* it was for a first model, which this no longer is */

@@ -466,6 +466,42 @@ static void a_cancelled_lesson_goes_on(void **state)
     api_data_free(&second);
 }
 
+/* What a model has learnt and nobody has saved: its checkpoint goes with a lesson that takes its place, and with none
+ * that is refused. */
+static void a_refused_lesson_keeps_the_checkpoint_of_the_last(void **state)
+{
+    (void)state;
+    static const char part[] = "last.part";
+    api_data first, second;
+    api_data_make(&first, 0, 2, 8, 1);
+    api_data_make(&second, 2, 2, 8, 2);
+    recollect_context *context = open_context(NULL);
+    recollect_model *model = quick_model(context, 2);
+    SUCCEEDS(recollect_model_set(model, "checkpoint_seconds", "0"));
+    SUCCEEDS(recollect_model_set(model, "checkpoint", part));
+    learn(model, &first);
+    assert_true(is_there(part));
+    assert_int_equal(recollect_learn(model, &first.images, first.labels, first.names, 2, NULL),
+                     RECOLLECT_INVALID_ARGUMENT);
+    assert_true(is_there(part));
+    learn(model, &second);
+    assert_false(is_there(part));
+    recollect_model_destroy(&model);
+    model = quick_model(context, 2);
+    for (int lesson = 0; lesson < 2; lesson++) { /* with one file, however it is called */
+        SUCCEEDS(recollect_model_set(model, "checkpoint_seconds", "0"));
+        SUCCEEDS(recollect_model_set(model, "checkpoint", lesson == 0 ? "last.part" : "./last.part"));
+        learn(model, lesson == 0 ? &first : &second);
+        assert_true(is_there(part));
+    }
+    SUCCEEDS(recollect_model_save(model, other, 1));
+    assert_false(is_there(part));
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    api_data_free(&first);
+    api_data_free(&second);
+}
+
 /* A checkpoint that cannot be written is a warning, also where it might be gone on from. */
 static void a_lesson_needs_no_folder_for_its_checkpoint(void **state)
 {
@@ -718,6 +754,7 @@ int main(void)
         cmocka_unit_test(a_model_stopped_in_a_step_is_as_before),
         cmocka_unit_test(a_first_model_takes_these_sizes),
         cmocka_unit_test(a_cancelled_lesson_goes_on),
+        cmocka_unit_test(a_refused_lesson_keeps_the_checkpoint_of_the_last),
         cmocka_unit_test(a_lesson_needs_no_folder_for_its_checkpoint),
         cmocka_unit_test(refused_lessons_leave_the_model_alone),
         cmocka_unit_test(options_of_the_first_lesson_may_stay),
