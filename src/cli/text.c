@@ -176,7 +176,7 @@ int rc_finish_output(int code)
     clear_live_line();
     lost = fflush(stdout) != 0 || ferror(stdout) || lost;
     bool done = code == RC_EXIT_DONE || code == RC_EXIT_DOUBTFUL;
-    if (lost && done)
+    if (lost)
         rc_complain("results could not be written");
     return lost && done ? RC_EXIT_FAILED : code;
 }

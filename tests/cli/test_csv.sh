@@ -71,6 +71,9 @@ sed -n 2p out.txt | grep -qE ',[0-9.e+-]+,[0-9.e+-]+,,false,$' || fail "a model 
 if [ -e /dev/full ]; then
     "$recollect" predict model.safetensors "$picture" --csv >/dev/full 2>/dev/null
     [ $? -eq 1 ] || fail "predict --csv to a full disk"
+    "$recollect" predict model.safetensors pictures --csv >/dev/full 2>message
+    grep -q '1 of 6 could not be read' message && grep -q 'results could not be written' message ||
+        fail "a full disk beside a broken picture: $(cat message)"
 fi
 
 # ---- eval ------------------------------------------------------------------------------------------------------------
