@@ -139,6 +139,9 @@ const char *rc_calibration_lacks(const rc_saved_model *model, rc_score_kind kind
     if (kind == RC_SCORE_ENTROPY && model->learner.class_mean != NULL)
         return "the model cannot tell how strange images are: it learnt every class from one image, or from equal "
                "ones; learn from more of them";
+    if (model->imported)
+        return "the model cannot tell how strange images are: its net came from elsewhere, and nobody held out images "
+               "of the classes that it came with";
     for (int i = 0; i < c->lessons; i++)
         some = some || c->lesson[i].scores > 0;
     return some ? "the model cannot tell how strange images are: some lessons held out fewer than 20 images to measure "

@@ -102,6 +102,8 @@ static void put_strangers(const out *o, const rc_saved_model *model)
     if (rc_calibration_covers(c, model->learner.student.head.classes))
         put(o, "strangers      measured on %d held-out images%s", images,
             c->lessons > 1 ? ", those of each lesson when it was learnt" : "");
+    else if (model->imported)
+        put(o, "strangers      cannot be told: no images of the classes that the net came with were held out");
     else if (images > 0)
         put(o, "strangers      cannot be told: %d image%s held out, which is too few for some of the classes", images,
             images == 1 ? " was" : "s were");

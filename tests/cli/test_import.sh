@@ -33,12 +33,15 @@ expect 0 "class-0001" info numbered.safetensors
 # ---- the model is one like others ------------------------------------------------------------------------------------------
 expect 0 "cifar-resnet20" info one.safetensors
 grep -q "stores no statistics of classes that were imported" out.txt || fail "info does not say that statistics are missing"
-expect 0 "%" predict one.safetensors old
+grep -q "no images of the classes that the net came with were held out" out.txt || fail "info does not say why strangers cannot be told"
+expect 0 "its net came from elsewhere" predict one.safetensors old
+grep -q "%" out.txt || fail "nothing was predicted"
 expect 0 "accuracy" eval one.safetensors old
 expect 0 "" dream one.safetensors --steps 2 --per-class 1 --out dreams --threads 1
 expect 0 "it was imported" learn one.safetensors new --out more.safetensors --threads 1 --set epochs=2 \
     --set refine_epochs=1 --set inversion_steps=2
 expect 0 "learnt in 2 tasks" info more.safetensors
+grep -q "no images of the classes that the net came with were held out" out.txt || fail "info after a lesson: $(cat out.txt)"
 
 # ---- the lesson again, longer: with --epochs alone the whole net would learn -------------------------------------------------
 mkdir -p swapped/val && "$make_images" procedural:10 train 4 6 2 png swapped/train
