@@ -484,7 +484,11 @@ static void decide(review *r)
         }
     bool half = r->facts->known > 0 && r->facts->old_confusion == NULL;
     seen->verdict = half ? "new_classes_good" : "good";
-    seen->text = half ? "good on the new classes; the old ones were not scored" : "good";
+    if (found(r, "classes_not_scored"))
+        seen->text = half ? "good on the new classes that were scored; the old ones were not"
+                          : "good on the classes that were scored";
+    else
+        seen->text = half ? "good on the new classes; the old ones were not scored" : "good";
 }
 
 static rc_status look(review *r)

@@ -214,7 +214,7 @@ static void classes_without_images_are_named(void **state)
                "1 of 12 classes was not scored, because none of their images was held out: 'c11'");
     assert_int_equal(review->finding[0]->label_count, 1);
     assert_int_equal(review->finding[0]->labels[0], 11);
-    check_verdict("good", "good");
+    check_verdict("good", "good on the classes that were scored");
     f.trained = NULL; /* whoever chose what to score left it out */
     look(&f);
     assert_int_equal(review->findings, 0);
@@ -251,6 +251,7 @@ static void a_lesson_scores_its_own_classes(void **state)
     confusion[9 * 10 + 9] = 0;
     look(&f);
     check_only("classes_not_scored", "1 of 3 classes was not scored, because none of their images was held out: 'c9'");
+    check_verdict("new_classes_good", "good on the new classes that were scored; the old ones were not");
     confusion[8 * 10 + 8] = 0;
     look(&f);
     check_only("classes_not_scored",
@@ -737,7 +738,7 @@ static void json_has_it_all(void **state)
     rc_json_end(&w);
     SUCCEEDS(rc_json_finish(&w, &text, NULL));
     assert_string_equal(text,
-                        "{\"verdict\":\"good\",\"verdict_text\":\"good\",\"warnings\":["
+                        "{\"verdict\":\"good\",\"verdict_text\":\"good on the classes that were scored\",\"warnings\":["
                         "{\"code\":\"classes_not_scored\",\"text\":\"1 of 3 classes was not scored, because none of "
                         "their images was held out: 'c2'\",\"classes\":[\"c2\"],\"command\":null},"
                         "{\"code\":\"broken_images\",\"text\":\"3 images could not be read and were left out\","
