@@ -82,11 +82,12 @@ static void print_row(printer *p, const recollect_prediction *prediction)
 static void print_prediction(void *user, const recollect_prediction *prediction)
 {
     printer *p = user;
+    char words[RC_WORDS_SIZE];
     bool read = prediction->status == RECOLLECT_OK;
     p->images += read;
     p->broken += !read;
     if (!read)
-        rc_complain("predict: %s", prediction->message);
+        rc_complain("predict: %s", rc_own_words(prediction->message, words, sizeof words));
     if (!read && strstr(prediction->path, "://") != NULL)
         rc_note("predict reads files alone: curl -s ADDRESS | recollect predict MODEL -");
     if (p->json && recollect_describe_prediction(p->model, prediction, rc_print_json, NULL) != RECOLLECT_OK) {

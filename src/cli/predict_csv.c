@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cli/cli.h"
+
 /* What a cell is made of. */
 typedef struct answer {
     const recollect_model *model;
@@ -48,8 +50,9 @@ static void put_none(rc_csv *line, const answer *a)
 
 static void put_error(rc_csv *line, const answer *a)
 {
+    char words[RC_WORDS_SIZE];
     if (a->prediction->status != RECOLLECT_OK)
-        rc_csv_text(line, a->prediction->message);
+        rc_csv_text(line, rc_own_words(a->prediction->message, words, sizeof words));
     else
         rc_csv_empty(line);
 }

@@ -76,6 +76,12 @@ if [ -e /dev/full ]; then
         fail "a full disk beside a broken picture: $(cat message)"
 fi
 
+# What is said of a picture names the option, as all messages do.
+{ printf 'P5 4000 4000 255\n' && head -c 16000000 /dev/zero; } >large.pgm
+"$recollect" predict model.safetensors large.pgm --csv --max-memory 30M >out.txt 2>message
+grep -q 'are allowed. --max-memory allows more' message && grep -q 'are allowed. --max-memory allows more"$' out.txt ||
+    fail "a picture beyond --max-memory: $(cat message out.txt)"
+
 # ---- eval ------------------------------------------------------------------------------------------------------------
 "$recollect" eval model.safetensors classes --csv >out.txt 2>/dev/null || fail "eval --csv"
 sed -E 's/,[0-9]+/,N/g' out.txt >shown
