@@ -160,7 +160,10 @@ static const char *try_to_keep(rc_advice *a, const recollect_finding *finding)
     (void)finding;
     bool merges = a->dreams || a->head;
     learn_again(a, merges ? "merge" : "method", merges ? NULL : "cwd");
-    return merges ? "put a few images of old classes beside the new ones" : "learn with dreams of the old classes";
+    if (!merges)
+        return "learn with dreams of the old classes";
+    return a->merged ? "put more images of old classes beside the new ones"
+                     : "put a few images of old classes beside the new ones";
 }
 
 static const char *try_again(rc_advice *a, const recollect_finding *finding)
@@ -287,6 +290,7 @@ void rc_advice_begin(rc_advice *a, const recollect_model *model, const recollect
     int epochs = lesson != NULL ? lesson->epochs : 0;
     recollect_model_info info = {.size = sizeof info};
     a->epochs = epochs < MOST_EPOCHS / 2 ? 2 * epochs : MOST_EPOCHS;
+    a->merged = lesson != NULL && lesson->merged > 0;
     a->head = lesson != NULL && strcmp(lesson->adapt, "head") == 0;
     a->top = lesson != NULL && strcmp(lesson->adapt, "top") == 0;
     a->dreams = recollect_model_get_info(model, &info) == RECOLLECT_OK &&

@@ -18,6 +18,7 @@ typedef struct rc_advice {
     int known;                    /* classes before a lesson */
     int epochs;                   /* twice those of the lesson */
     bool dreams;                  /* the model was taught by CwD */
+    bool merged;                  /* images of old classes stood beside the new ones */
     bool head, top;               /* the lesson changed the head alone; and the last stage of the net */
     char text[16384];             /* the command that was made last */
 } rc_advice;

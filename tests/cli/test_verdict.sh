@@ -140,6 +140,11 @@ expect 0 "$(head -n 1 out.txt | cut -c 10-)" learn good.safetensors second --out
     >out.txt 2>err.txt || fail "$(cat err.txt)"
 [ "$(suggested "lost more than chance explains")" = "recollect learn good.safetensors second --out x.safetensors --force --epochs 60 --set lambda_hkd=0 --set min_steps=1 --set inversion_steps=2 --old-test old --merge" ] ||
     fail "suggested for classes that CwD lost: $(cat out.txt)"
+says "  put a few images of old classes beside the new ones: "
+cp -r second merged && mkdir merged/bar-plain-cyan && cp "$(find old/bar-plain-cyan -name '*.png' | sort | head -n 1)" merged/bar-plain-cyan/
+"$recollect" learn good.safetensors merged --merge --out x.safetensors --force --old-test old --set lambda_hkd=0 "${short[@]}" \
+    --epochs 60 >out.txt 2>err.txt || fail "$(cat err.txt)"
+says "  put more images of old classes beside the new ones: " # a few are there
 expect 0 "too few images to tell (1 warning below)" learn good.safetensors second --out x.safetensors --force --method finetune
 says "old classes were not scored"
 "$recollect" learn good.safetensors second --out y.safetensors --method finetune --old-test new >out.txt 2>err.txt
