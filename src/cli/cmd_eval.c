@@ -53,12 +53,16 @@ enum {
 
 static void print_tasks(const recollect_model *model, const recollect_evaluation *e)
 {
-    char interval[RC_INTERVAL_SIZE];
+    char interval[RC_INTERVAL_SIZE], classes[64];
     for (int task = 0, first = 0; task < e->tasks; first += recollect_model_task_classes(model, task++)) {
-        if (e->task_images[task] > 0)
-            rc_print("task %-3d %6.2f %%  (%d images, classes %d to %d; %s)", task + 1, e->task_accuracy[task],
-                     e->task_images[task], first + 1, first + recollect_model_task_classes(model, task),
-                     rc_interval_text(e->task_accuracy[task], e->task_images[task], interval));
+        int last = first + recollect_model_task_classes(model, task), images = e->task_images[task];
+        if (last - first == 1)
+            snprintf(classes, sizeof classes, "class %d", last);
+        else
+            snprintf(classes, sizeof classes, "classes %d to %d", first + 1, last);
+        if (images > 0)
+            rc_print("task %-3d %6.2f %%  (%d image%s, %s; %s)", task + 1, e->task_accuracy[task], images,
+                     images == 1 ? "" : "s", classes, rc_interval_text(e->task_accuracy[task], images, interval));
         else
             rc_print("task %-3d no images", task + 1);
     }

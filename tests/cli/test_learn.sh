@@ -269,7 +269,7 @@ expect 0 "dreams after 2 steps" dream long.safetensors --out long-dreams --per-c
 
 # ---- eval -----------------------------------------------------------------------------------------------------------
 expect 0 "confusion matrix" eval three.safetensors test
-grep -q "^task 3 " out.txt || fail "eval does not score tasks"
+grep -q "^task 2 .* images, classes 7 to 8; " out.txt && grep -q "^task 3 .* images, class 9; " out.txt || fail "eval does not score tasks"
 grep -q "^top-5 " out.txt || fail "eval has no top-5"
 printed=$(awk '/^accuracy/ { print int($2) }' out.txt)
 [ "$printed" -eq "$(right three.safetensors test)" ] || fail "eval says $printed %, predict $(right three.safetensors test) %"
