@@ -3,7 +3,7 @@
  * All: the net and the head learn, by the method. What models that were made here do, and what makes a first model.
  * Top: the same, but of the net only the last stage learns, or as many as the setting trained_stages says.
  * Head: the net stays as it is. The features of the new images are computed once, and rows of the head are fitted
- *   (cil/head_fit.h), in seconds. Neither method nor epochs matter.
+ *   (cil/head_fit.h), most often in seconds. Neither method nor epochs matter.
  *   - Where the model has statistics of images of all its classes, all rows are fitted anew: features of the known
  *     classes are drawn from these. The statistics stay true, since the net does, and get the new classes.
  *   - Else every bit of the old rows stays, and only the rows of new classes are learnt. Images of classes that the
@@ -26,6 +26,7 @@
 
 enum {
     RC_ADAPT_MANY_CLASSES = 100, /* or more: features for all kinds of things */
+    RC_ADAPT_QUICK_CLASSES = 50, /* or fewer: all rows are fitted in seconds */
     RC_ADAPT_SMALL_IMAGE = 64    /* pixels a side at most: a net learns in minutes */
 };
 

@@ -103,9 +103,9 @@ static rc_adapt choose_for_own(const rc_adapt_facts *facts, char *why, size_t by
     snprintf(
         why, bytes,
         "chosen: the head alone, with rows for all %d classes from the statistics of the %d known ones and the new "
-        "images, because that tells as many images right as a net that dreams and trains, or more, in seconds; the "
-        "setting 'adapt' takes another way",
-        known + facts->n_new, known);
+        "images, because that tells as many images right as a net that dreams and trains, or more%s; the setting "
+        "'adapt' takes another way",
+        known + facts->n_new, known, known + facts->n_new <= RC_ADAPT_QUICK_CLASSES ? ", in seconds" : "");
     return RC_ADAPT_HEAD;
 }
 

@@ -200,6 +200,12 @@ static void what_an_own_net_learns_by(void **state)
         assert_int_equal(adapt, n_new == OLD ? RC_ADAPT_HEAD : RC_ADAPT_ALL);
         assert_int_equal(why[0] == '\0', n_new > OLD);
     }
+    assert_int_equal(choice(own, &nothing, "or more, in seconds; "), RC_ADAPT_HEAD);
+    l->statistics_classes = l->student.head.classes = RC_ADAPT_QUICK_CLASSES - NEW;
+    assert_int_equal(choice(own, &nothing, "or more, in seconds; "), RC_ADAPT_HEAD);
+    l->statistics_classes = ++l->student.head.classes;
+    assert_int_equal(choice(own, &nothing, "or more; "), RC_ADAPT_HEAD);
+    l->statistics_classes = l->student.head.classes = OLD;
     l->statistics_of_images = false;
     assert_int_equal(choice(own, &nothing, ""), RC_ADAPT_ALL);
     l->statistics_of_images = true;
