@@ -239,7 +239,10 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (count < 1)
         return rc_wrong_usage(self, "from which folder?");
     if (count > 2)
-        return rc_wrong_usage(self, "unexpected argument '%s'", arguments[2]);
+        return rc_wrong_usage(self,
+                              "unexpected argument '%s': learn takes one folder, which holds the folders of all new "
+                              "classes (animals/, not animals/*)",
+                              arguments[2]);
     if (value[OUT].text == NULL || value[OUT].text[0] == '\0')
         return rc_wrong_usage(self, "where does the new model go? --out FILE says so");
     if (value[CHECKPOINT].text[0] == '\0') /* in the library that means the usual time */

@@ -102,7 +102,7 @@ expect 2 "--out FILE" learn first --out ""
 expect 2 "from which folder" learn --out x
 expect 2 "there is no preset 'lern'" learn first --out x --preset lern
 expect 2 "which model shall learn?" learn first --out x --old-test old
-expect 2 "unexpected argument" learn a b c --out x
+expect 2 "unexpected argument 'c': learn takes one folder" learn a b c --out x
 expect 2 "which images" predict one.safetensors
 expect 2 "which model" eval
 expect 2 "of which model" dream
