@@ -114,8 +114,9 @@ static rc_status take_room(metric *m, size_t means, size_t d)
     return m->factor != NULL && m->mean != NULL ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
-/* Does the covariance say how far images of a class lie from each other? Equal images leave 0, or what rounding makes of
- * the difference of two squares as large as those of the means. NaN is more, so that it is found to be no covariance. */
+/* Does the covariance say how far images of a class lie from each other? Equal images leave 0, or what rounding makes
+ * of the difference of two squares as large as those of the means. NaN is more, so that it is found to be no
+ * covariance. */
 static bool has_spread(const float *covariance, size_t d, const float *mean, size_t classes)
 {
     double square = 0;
