@@ -197,10 +197,27 @@ static rc_status list_classes(rc_walk *walk, const char *folder, rc_listing *lis
     return status;
 }
 
+/* Two folders or more, all called like parts: the classes stand elsewhere, most often in a table. */
+static rc_status check_no_parts(const char *folder, const rc_listing *listing)
+{
+    for (int i = 0; i < listing->count; i++)
+        if (rc_set_part_of(listing->name[i]) == RC_SET_PARTS)
+            return RC_OK;
+    return listing->count < 2
+               ? RC_OK
+               : rc_fail(
+                     RC_FORMAT,
+                     "'%.300s' holds pictures in folders called '%.30s' and '%.30s', like parts of a set, which say "
+                     "nothing of their classes; put them into %.30s/CLASS/ and %.30s/CLASS/, or give the table "
+                     "that says what is on them",
+                     folder, listing->name[0], listing->name[1], listing->name[0], listing->name[1]);
+}
+
 static rc_status name_classes(const char *folder, const rc_listing *listing, rc_dataset *dataset)
 {
     if (listing->count == 0)
         return rc_fail(RC_FORMAT, "'%.400s' holds no class folders; expected: %s", folder, rc_reader_folder.layout);
+    RC_TRY(check_no_parts(folder, listing));
     RC_TRY(rc_dataset_allocate_names(dataset, listing->count));
     for (int i = 0; i < listing->count; i++) {
         rc_status status = rc_dataset_set_name(dataset, i, listing->name[i], strlen(listing->name[i]));

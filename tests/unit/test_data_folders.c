@@ -128,8 +128,9 @@ static void parts_have_several_names(void **state)
     /* Classes that are called so hold pictures. */
     write_class("words/Train", 10, 1);
     write_class("words/valid", 20, 1);
+    write_class("words/void", 30, 1);
     data_open("words", NULL, &d);
-    assert_int_equal(d.classes, 2);
+    assert_int_equal(d.classes, 3);
     rc_dataset_close(&d);
 }
 
@@ -248,6 +249,22 @@ static void a_class_may_be_called_train(void **state)
     assert_int_equal(d.classes, 2);
     assert_string_equal(d.class_name[1], "train");
     rc_dataset_close(&d);
+}
+
+/* As competitions hand them out, beside a table. A single such folder may be a class that is to be scored. */
+static void parts_are_no_classes(void **state)
+{
+    (void)state;
+    write_class("root/Train", 10, 2);
+    rc_dataset d;
+    data_open("root", NULL, &d);
+    assert_int_equal(d.classes, 1);
+    rc_dataset_close(&d);
+    write_class("root/test", 20, 2);
+    data_assert_refused(
+        "root", NULL, RC_FORMAT,
+        "'root' holds pictures in folders called 'Train' and 'test', like parts of a set, which say nothing of their "
+        "classes; put them into Train/CLASS/ and test/CLASS/, or give the table that says what is on them");
 }
 
 static void size_and_channels_are_chosen_by_looking(void **state)
@@ -679,6 +696,7 @@ int main(void)
         IN_FOLDER(one_folder_is_split_by_the_rule),
         IN_FOLDER(a_few_images_of_each_class_are_enough),
         IN_FOLDER(a_class_may_be_called_train),
+        IN_FOLDER(parts_are_no_classes),
         IN_FOLDER(size_and_channels_are_chosen_by_looking),
         IN_FOLDER(a_caller_may_choose_the_size),
         IN_FOLDER(broken_images_are_named_or_skipped),
