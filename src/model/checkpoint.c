@@ -141,7 +141,7 @@ static rc_status check_identity(const rc_safetensors *file, const char *path, co
     if (kind == NULL || strcmp(kind, format) != 0)
         return rc_fail(RC_FORMAT, "%s is not a checkpoint of this version (%s)", path, format);
     return rc_fingerprint_check(path, made, fingerprint, NULL, NULL,
-                                "without this file the setting 'resume' begins its task anew");
+                                "go on with what it was begun with, or remove it, and its task begins anew");
 }
 
 rc_status rc_checkpoint_identify(const rc_safetensors *file, const char *name, const char *fingerprint,

@@ -68,7 +68,7 @@ done
 cp x.safetensors.part kept
 expect 1 "'x.safetensors.part' is there, from a lesson that was stopped: --resume goes on with it" "${lesson[@]}" --out x.safetensors
 expect 1 "another run, with other settings" "${lesson[@]}" --out x.safetensors --resume --set learning_rate=0.01
-expect 1 "another run, with another seed (1, where this run has 7): without this file" "${lesson[@]}" --out x.safetensors --resume --seed 7
+expect 1 "another run, with another seed (1, where this run has 7): go on with what it was begun with, or remove it, and its task begins anew" "${lesson[@]}" --out x.safetensors --resume --seed 7
 expect 1 "with other data" learn one.safetensors other "${tiny[@]}" --out x.safetensors --resume
 expect 1 "another method" "${lesson[@]}" --out x.safetensors --resume --method rdfcil
 expect 1 "another model" learn whole.safetensors other "${tiny[@]}" --out x.safetensors --resume
