@@ -52,21 +52,10 @@ static void enter(const bookkeeper *b, const page *p, rc_ledger_row row)
         p->out->by_task[t][row] = share_right(b, rc_task_first(&b->run->stream, t), b->run->stream.task_end[t]);
 }
 
-/* With one image of each class there is no covariance but what rounding leaves of the squares of the means. */
-static bool varies(int d, int classes, const double *mean, const double *covariance)
-{
-    double trace = 0, squares = 0;
-    for (size_t i = 0; i < (size_t)d; i++)
-        trace += covariance[i * (size_t)d + i];
-    for (size_t i = 0; i < (size_t)d * (size_t)classes; i++)
-        squares += isnan(mean[i]) ? 0 : mean[i] * mean[i] / classes;
-    return !(fabs(trace) <= 1e-12 * squares);
-}
-
 static rc_status enter_lda(const bookkeeper *b, const page *p, rc_ledger_row row, const double *mean,
                            const double *covariance)
 {
-    if (!varies(p->test.d, p->classes, mean, covariance)) /* nothing to say */
+    if (!rc_covariance_varies(p->test.d, covariance, p->classes, mean)) /* nothing to say */
         return RC_OK;
     RC_TRY(rc_linear_discriminant(p->test.n, p->test.d, p->test.value, p->test.label, p->classes, mean, covariance,
                                   b->right));

@@ -7,8 +7,6 @@
 
 /* The part of the covariance that is replaced by the mean of its diagonal. Up to 0.3 makes little difference. */
 static const double shrinkage = 0.05;
-/* Of the covariance of equal images, relative to the squares that it is the difference of: sums of doubles. */
-static const double rounding = 1e-12;
 
 /* The weight of the entropy. 2 to 8 makes little difference. */
 static const double entropy_weight = 4;
@@ -95,11 +93,8 @@ static rc_status finish(metric *m, int d)
     return RC_OK;
 }
 
-static rc_status build(rc_unfamiliarity *u, const float *covariance, const float *mean, int classes)
+static rc_status build(rc_unfamiliarity *u)
 {
-    for (int i = 0; i < u->d * u->d; i++)
-        u->class.factor[i] = u->all.factor[i] = (double)covariance[i];
-    take_means(u, mean, classes);
     if (u->class.means == 0)
         return rc_fail(RC_FORMAT, "the stored statistics of the features hold no class");
     add_between(u);
@@ -112,21 +107,6 @@ static rc_status take_room(metric *m, size_t means, size_t d)
     m->factor = rc_alloc_zeroed(NULL, d * d, sizeof *m->factor);
     m->mean = rc_alloc_zeroed(NULL, means * d, sizeof *m->mean);
     return m->factor != NULL && m->mean != NULL ? RC_OK : RC_OUT_OF_MEMORY;
-}
-
-/* Does the covariance say how far images of a class lie from each other? Equal images leave 0, or what rounding makes
- * of the difference of two squares as large as those of the means. NaN is more, so that it is found to be no
- * covariance. */
-static bool has_spread(const float *covariance, size_t d, const float *mean, size_t classes)
-{
-    double square = 0;
-    for (size_t i = 0; i < classes * d; i++)
-        if ((double)mean[i] * mean[i] > square)
-            square = (double)mean[i] * mean[i];
-    for (size_t i = 0; i < d * d; i++)
-        if (!(fabs((double)covariance[i]) <= rounding * square))
-            return true;
-    return false;
 }
 
 static rc_status read_statistics(rc_unfamiliarity *u, const rc_learner *l, rc_backend *backend)
@@ -145,9 +125,14 @@ static rc_status read_statistics(rc_unfamiliarity *u, const rc_learner *l, rc_ba
         backend->read_real(backend, host + d * d, l->class_mean, classes * d);
         status = backend->sync(backend); /* was all of it read? */
     }
-    u->statistics = status == RC_OK && has_spread(host, d, host + d * d, classes);
+    if (status == RC_OK) {
+        for (size_t i = 0; i < d * d; i++)
+            u->class.factor[i] = u->all.factor[i] = (double)host[i];
+        take_means(u, host + d * d, (int)classes);
+        u->statistics = rc_covariance_varies(u->d, u->class.factor, u->class.means, u->class.mean);
+    }
     if (u->statistics)
-        status = build(u, host, host + d * d, (int)classes);
+        status = build(u);
     rc_free(NULL, host);
     return status;
 }

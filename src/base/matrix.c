@@ -1,7 +1,6 @@
 #include "base/matrix.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -125,6 +124,17 @@ void rc_solve(int d, const double *lower, double *x)
         for (int k = 0; k < i; k++)
             x[k] -= row[k] * x[i];
     }
+}
+
+bool rc_covariance_varies(int d, const double *covariance, int classes, const double *mean)
+{
+    const double rounding = 1e-12; /* of sums of doubles */
+    double trace = 0, squares = 0;
+    for (size_t i = 0; i < (size_t)d; i++)
+        trace += covariance[i * (size_t)d + i];
+    for (size_t i = 0; i < (size_t)classes * (size_t)d; i++)
+        squares += isnan(mean[i]) ? 0 : mean[i] * mean[i] / classes;
+    return !(fabs(trace) <= rounding * squares);
 }
 
 double rc_log_determinant(int d, const double *lower)

@@ -7,6 +7,8 @@
 #ifndef RC_BASE_MATRIX_H
 #define RC_BASE_MATRIX_H
 
+#include <stdbool.h>
+
 #include "base/pool.h"
 #include "base/status.h"
 
@@ -27,6 +29,11 @@ rc_status rc_factorise(int d, double *matrix, double *ridge);
 void rc_solve_lower(int d, const double *lower, double *x);
 void rc_solve(int d, const double *lower, double *x);
 double rc_log_determinant(int d, const double *lower);
+
+/* Does the covariance (d, d) say how far images of a class lie from each other? That of equal images, or of one image
+ * a class, is what rounding leaves of the squares of the class means (classes, d), NaN where a class has none. A
+ * covariance that is not finite varies. */
+bool rc_covariance_varies(int d, const double *covariance, int classes, const double *mean);
 
 /* The affine map y = A x + b that minimises sum |y - A x - b|^2 + n ridge |A|^2 over n pairs of rows x (n, d), y (n,
  * d). `ridge` is RC_MAP_RIDGE times the mean variance of x. Where x does not vary, as of one row, A is the identity:
