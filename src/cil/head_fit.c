@@ -129,7 +129,8 @@ static void gather(void *context, int task, int worker)
         for (size_t k = 0; k < rows; k++) {
             double factor[TOGETHER] = {0};
             for (int image = 0; image < now; image++)
-                factor[image] = weight[image] * f->answer[(size_t)(i + image) * classes + first + k];
+                if (weight[image] > 0) /* the answers to others need not be numbers */
+                    factor[image] = weight[image] * f->answer[(size_t)(i + image) * classes + first + k];
             add_features(e->feature + (size_t)i * d, factor, now, d, gradient + k * d);
         }
     }

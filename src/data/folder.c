@@ -203,14 +203,14 @@ static rc_status check_no_parts(const char *folder, const rc_listing *listing)
     for (int i = 0; i < listing->count; i++)
         if (rc_set_part_of(listing->name[i]) == RC_SET_PARTS)
             return RC_OK;
-    return listing->count < 2
-               ? RC_OK
-               : rc_fail(
-                     RC_FORMAT,
-                     "'%.300s' holds pictures in folders called '%.30s' and '%.30s', like parts of a set, which say "
-                     "nothing of their classes; put them into %.30s/CLASS/ and %.30s/CLASS/, or give the table "
-                     "that says what is on them",
-                     folder, listing->name[0], listing->name[1], listing->name[0], listing->name[1]);
+    if (listing->count < 2)
+        return RC_OK;
+    const char *one = listing->name[0], *other = listing->name[1];
+    return rc_fail(RC_FORMAT,
+                   "'%.300s' holds pictures in folders called '%.30s' and '%.30s', like parts of a set, which say "
+                   "nothing of their classes; put them into %.30s/CLASS/ and %.30s/CLASS/, or give the table that says "
+                   "what is on them",
+                   folder, one, other, one, other);
 }
 
 static rc_status name_classes(const char *folder, const rc_listing *listing, rc_dataset *dataset)
